@@ -393,8 +393,14 @@ void slice_replace_all(struct client *c, uint64_t now)
         // New slices are put at the front of the list, so this loop does not visit them.
         for (struct slice *s = r->slices, *more; s != NULL; s = more) {
             more = s->next;
-            if (slice_replace(s) && r->state != REQUEST_OPEN)
-                break;
+            if (slice_replace(s)) {
+                if (r->state != REQUEST_OPEN)
+                    break;
+            } else if (!s->sent && s->due > now && !s->no_room) {
+                // It was refused. All such slices go again at one time, so in their order.
+                s->due = now;
+                s->tries = 0;
+            }
         }
     }
     c->next_due = now;

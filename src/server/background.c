@@ -58,7 +58,8 @@ void background_publish(struct shard *s, struct shard_table *t)
 {
     assert(background_free(t));
     if (t->spec.config.deltas || accessor_has_lifecycle(&t->spec.accessor))
-        moves_break(s, "a save ended"); // notes of published rows would be lost
+        moves_break(s, t->spec.space,
+                    "a save ended"); // notes of published rows would be lost
     t->turn = (struct turn){.on = true};
     t->work = true;
     background_wake(s);
@@ -171,6 +172,23 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
     return GOES_ON;
 }
 
+// Returns the space whose rows an operation changes; WIRE_SPACES if the table is not here.
+// A copy or a mean is written into a table of the same space.
+static int space_of(const struct shard *s, const struct msg_table_do *m)
+{
+    const struct shard_table *t = m->table < SPEC_MAX_TABLES ? s->tables[m->table] : NULL;
+    return t != NULL ? (int)t->spec.space : WIRE_SPACES;
+}
+
+static void break_moves(struct shard *s, const struct msg_table_do *m, int space)
+{
+    if (m->what == WIRE_CLOCK) // a table's clock is among the facts of a move
+        return;
+    for (int i = 0; i < WIRE_SPACES; i++)
+        if (i == space || space == WIRE_SPACES)
+            moves_break(s, (enum wire_space)i, "an admin operation was done");
+}
+
 enum outcome table_do_serve(struct shard *s, struct request *q)
 {
     const struct msg_table_do *m = &q->m->table_do;
@@ -179,6 +197,7 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
     enum outcome outcome = GOES_ON;
     bool begun = false;
     struct err e = {0};
+    int space = space_of(s, m);   // before a table is dropped
     if (s->roles.n_unsettled > 0) // it would change rows whose copies are under way
         return WANTS_MOVE;
     if (session == 0)
@@ -194,9 +213,8 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
         else if (state == ADMIN_GOING)
             outcome = WANTS_TURN;
     }
-    bool rows = m->what != WIRE_CLOCK; // a table's clock is among the facts of a move
-    if (rows && (begun || (outcome == GOES_ON && state == ADMIN_NEW)))
-        moves_break(s, "an admin operation was done");
+    if (begun || (outcome == GOES_ON && state == ADMIN_NEW))
+        break_moves(s, m, space);
     if (begun || (outcome == GOES_ON && state == ADMIN_NEW && e.code == 0))
         told_done(s, q);
     if (outcome != GOES_ON)

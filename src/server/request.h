@@ -22,8 +22,11 @@ struct peer {
     uint32_t n_pending;         // number of waiting requests of the link
     uint32_t n_draining;        // waiting requests of the link that wait for room
     uint32_t n_draining_pushes; // number of pushes among these requests
-    uint32_t n_stopped_pushes;  // pushes that wait for a save; later pushes must wait
-                                // behind them
+    uint32_t n_stopped_pushes;  // pushes that wait for a save or a move; later pushes and
+                                // pulls must wait behind them
+    // A push of an earlier epoch was not applied, since a partition had gone. Later pushes
+    // and pulls of earlier epochs must not be served before it comes again.
+    uint64_t stale;
     uint64_t blocked; // value of shard.retries in the last round of retries in which a
                       // request of this link found no room
 };

@@ -63,7 +63,8 @@ struct process {
 // When a move is tried again, after some have failed.
 struct retry {
     uint64_t at;
-    uint32_t fails; // the number of consecutive failures
+    uint32_t fails;  // the number of consecutive failures
+    uint32_t broken; // how often admin operations have broken it since it last ended
 };
 
 // The work that a worker had done at some time.
@@ -100,6 +101,7 @@ struct sched_node {
     bool drives;
     bool holds;            // it has asked that no partition changes its owner
     bool held;             // and this was granted
+    uint64_t hold_since;   // time of the first HOLD of those that ask for this
     uint64_t hold_request; // request number of the newest HOLD
     // The server had no room for a partition, and gets no more until placements are planned
     // anew.

@@ -28,6 +28,14 @@ enum {
 #define RETRY_NS (5 * SECOND_NS)
 #define RETRY_MAX_NS (60 * SECOND_NS)
 
+// An admin operation breaks the copies of partitions. So a hold waits this time for those
+// that are under way, longer for copies that were broken before, and none begin meanwhile.
+#define COPY_NS (10 * SECOND_NS)
+enum { COPY_DOUBLES = 2 };
+// A broken move is tried again after this time, which doubles with each time.
+#define BROKEN_NS (SECOND_NS / 20)
+enum { BROKEN_DOUBLES = 6 };
+
 static const char *const space_names[] = {"sparse", "dense", "range"};
 
 struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id)
@@ -133,13 +141,24 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     return VAN_NEVER;
 }
 
-// Begins the moves that the plan wants and for which both ends have time.
+static bool is_wanted(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].holds)
+            return true;
+    return false;
+}
+
+// Begins the moves that the plan wants and for which both ends have time, unless a node
+// holds the placement or asks for that.
 static void begin_some(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
     uint64_t left = m->left;
     m->look_at = VAN_NEVER;
+    if (is_wanted(s))
+        return; // the end of the hold begins them
     for (int space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < partitions && left > 0 && m->n < MOVES_MAX; p++) {
             if (s->roster.owners[space][p] == m->wanted[space][p])
@@ -188,7 +207,12 @@ static uint64_t put_off(const struct scheduler *s, struct retry *r)
     return wait;
 }
 
-// Gives a move up that has failed, and tries it again later; at once if it was only
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// Gives a move up that has failed, and tries it again later; soon if it was only
 // interrupted.
 static void fail(struct scheduler *s, struct move *x, int code, const char *why)
 {
@@ -196,6 +220,8 @@ static void fail(struct scheduler *s, struct move *x, int code, const char *why)
     char text[ERR_TEXT_MAX + 64];
     bool full = code == TUG_ENOMEM && to != NULL;
     if (code == TUG_EINTERRUPTED) { // an admin operation came between, for example
+        struct retry *r = &s->moving.retries[x->space][x->partition];
+        r->at = s->now + (BROKEN_NS << least(r->broken++, BROKEN_DOUBLES));
         give_up(s, x, why);
         return;
     }
@@ -313,12 +339,39 @@ static bool arrive(struct scheduler *s, struct move *x)
     return true;
 }
 
-static bool is_held(const struct scheduler *s)
+// Returns whether a hold of node n waits for the copy of x.
+static bool waits_for(const struct scheduler *s, const struct sched_node *n,
+                      const struct move *x)
 {
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].holds)
+    uint32_t broken = s->moving.retries[x->space][x->partition].broken;
+    return s->now < n->hold_since + (COPY_NS << least(broken, COPY_DOUBLES));
+}
+
+// Returns whether x must not be handed over, because a node holds the placement or has
+// waited long enough for that.
+static bool is_held(const struct scheduler *s, const struct move *x)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct sched_node *n = &s->nodes[i];
+        if (n->held || (n->holds && !waits_for(s, n, x)))
             return true;
+    }
     return false;
+}
+
+// Returns whether a hold may be granted to n: no partition is being handed over, nor copied
+// unless the hold has waited long enough, or another one is granted.
+static bool may_hold(const struct scheduler *s, const struct sched_node *n)
+{
+    bool held = false, copied = false;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        held |= s->nodes[i].held;
+    for (uint32_t i = 0; i < s->moving.n; i++) {
+        if (s->moving.list[i].handing)
+            return false;
+        copied |= waits_for(s, n, &s->moving.list[i]);
+    }
+    return held || !copied;
 }
 
 // Returns whether the owner of x may hand the partition over now, and records that it
@@ -327,7 +380,7 @@ static bool may_hand_over(struct scheduler *s, struct move *x)
 {
     if (x->handing)
         return true;
-    if (is_held(s))
+    if (is_held(s, x))
         return false;
     for (uint32_t i = 0; i < s->moving.n; i++)
         if (s->moving.list[i].handing && s->moving.list[i].from == x->from)
@@ -388,14 +441,17 @@ static bool servers_know_owners(const struct scheduler *s)
 void scheduler_hold_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                           const struct msg_hold *m)
 {
-    bool handing = false;
     if (request < n->hold_request)
         return; // an old request that arrived late must not hold for ever
     n->hold_request = request;
-    for (uint32_t i = 0; i < s->moving.n; i++)
-        handing |= s->moving.list[i].handing;
+    if (!n->holds)
+        n->hold_since = s->now;
     n->holds = m->on != 0 && !bug_in(s->o.bugs, WITHOUT_HOLDS);
-    n->held = n->holds && !handing && servers_know_owners(s);
+    n->held = n->holds && may_hold(s, n) && servers_know_owners(s);
+    // Moves begin at once: the next hold, which waits for them, may already be on its way.
+    if (!n->holds && s->phase == SCHEDULER_RUNNING && s->moving.wanted[0] != NULL &&
+        !s->moving.plan_again)
+        begin_some(s);
     if (n->held)
         s->moving.held_epoch = s->roster.epoch;
     scheduler_send(s, n->link, MSG_OK, request,

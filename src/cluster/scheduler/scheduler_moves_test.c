@@ -235,6 +235,51 @@ static void test_hold(void **state)
     }
 }
 
+static int held_now(struct actor *a, bool on)
+{
+    struct msg_hold m = {.on = on};
+    int held = -1;
+    assert_int_equal(member_ask(a->m, MSG_HOLD, &m, on_held, &held), 0);
+    while (held < 0)
+        world_run(&w, SECONDS / 100);
+    return held;
+}
+
+// A hold waits for copies that are under way, 10 s at most, because the operation would
+// break them; none begin meanwhile, but at once when it ends.
+static void test_hold_waits(void **state)
+{
+    (void)state;
+    open_servers(2);
+    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
+    o.late = true;
+    struct actor *late = world_add_with(&w, &o), *worker = &w.actors[2];
+    late->mute = WIRE_MOVE_COPIED;
+    world_run(&w, 3 * SECONDS);
+    assert_int_not_equal(roster()->n_moves, 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(held_now(worker, true), 0);
+        world_run(&w, 2 * SECONDS);
+    }
+    world_run(&w, 3 * SECONDS);
+    assert_int_equal(held_now(worker, true), roster()->epoch);
+    late->mute = 0;
+    late->fails_with = TUG_EINTERRUPTED; // the operation
+    world_run(&w, 20 * SECONDS);
+    assert_int_equal(roster()->n_moves, 0);
+    assert_int_equal(w.s->moving.retries[0][0].broken, 1);
+    late->fails_with = 0;
+    for (int i = 0; i < 300; i++) { // operations without a pause
+        assert_int_equal(held_now(worker, false), roster()->epoch);
+        hold(worker, true);
+    }
+    hold(worker, false);
+    world_run(&w, SECONDS);
+    check_settled();
+    assert_int_equal(roster()->epoch, 1 + 63);
+    world_close(&w);
+}
+
 // If a target dies before it owns a partition, the run continues, and its moves
 // disappear.
 static void test_target_dies(void **state)
@@ -449,7 +494,7 @@ int main(void)
         cmocka_unit_test(test_owner_dies),     cmocka_unit_test(test_silent_target),
         cmocka_unit_test(test_failing_target), cmocka_unit_test(test_full_target),
         cmocka_unit_test(test_fixed),          cmocka_unit_test(test_empty_server_fails),
-        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_status),         cmocka_unit_test(test_hold_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,7 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
     n->gone_at = s->now;
     s->changed = true;
     n->holds = n->held = false;
+    s->moving.look_at = s->now; // moves may have waited for its hold
     s->broken |= n->n.role == WIRE_SERVER && scheduler_owns(s, n);
     if (s->processes[n->process].here > 0)
         s->processes[n->process].here--;

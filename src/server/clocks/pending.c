@@ -50,11 +50,12 @@ static bool is_of_stores(enum outcome wants)
            wants == WANTS_SAVED;
 }
 
-// Returns whether this is a push that waits for a save of its table. Later pushes of its
-// worker to the table must wait behind it.
+// Returns whether this is a push that waits for a save of its table, or because one of its
+// partitions moves. Later pushes and pulls of its worker to the table must wait behind it.
 static bool is_stopped_push(const struct pending *h)
 {
-    return h->type == MSG_PUSH && (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
+    return h->type == MSG_PUSH &&
+           (h->wants == WANTS_CUT || h->wants == WANTS_ROOM || h->wants == WANTS_MOVE);
 }
 
 // Returns the table of a pull or a push; SPEC_MAX_TABLES for other requests, and for a

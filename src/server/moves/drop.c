@@ -25,8 +25,14 @@ int partition_drop_some(struct shard *s, enum wire_space space, uint32_t partiti
     for (uint32_t i = 0; i < s->n_tables; i++) {
         struct shard_table *t = s->tables[i];
         bool left;
-        if (t == NULL || t->spec.space != space || !store_owns(t->store, partition))
+        if (t == NULL || t->spec.space != space)
             continue;
+        if (!store_owns(t->store, partition)) {
+            // An operation may have replaced the rows of a partition that is not complete.
+            if (t->groups != NULL && t->groups[partition] != NULL)
+                sync_leave(s, t, partition);
+            continue;
+        }
         TRY(store_drop_some(t->store, partition, rows, &left, e));
         if (left)
             return 0;

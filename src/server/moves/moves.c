@@ -45,17 +45,17 @@ void moves_close(struct shard *s)
     s->moves.in = NULL;
 }
 
-void moves_break(struct shard *s, const char *what)
+void moves_break(struct shard *s, enum wire_space space, const char *what)
 {
     struct err why;
     err_set(&why, TUG_EINTERRUPTED, "%s while a partition moved", what);
     for (struct outgoing *o = s->moves.out; o != NULL; o = o->next)
-        if (!o->handing && !o->gone && o->why.code == 0) {
+        if (o->move.space == space && !o->handing && !o->gone && o->why.code == 0) {
             o->why = why;
             outgoing_stop(o);
         }
     for (struct incoming *m = s->moves.in; m != NULL; m = m->next)
-        if (m->state <= INCOMING_ENDS && m->n > 0) {
+        if (m->move.space == space && m->state <= INCOMING_ENDS && m->n > 0) {
             m->why = why;
             incoming_fail(s, m);
         }

@@ -15,7 +15,7 @@
 // If a move is given up, the target drops what it has, and the source serves the partition
 // again. Requests that came after the end wait, and are then served or answered by the
 // roster. A change of rows that is not a push, such as an admin operation or the notes
-// after a save, breaks the moves at both ends: the scheduler tries them again later.
+// after a save, breaks the moves of its space at both ends: the scheduler tries them again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_MOVES_H
@@ -93,8 +93,9 @@ void moves_close(struct shard *s);
 // that are being copied.
 void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
                 size_t n);
-// Tables or rows change in another way, as `what` says: breaks the moves that are copying.
-void moves_break(struct shard *s, const char *what);
+// Tables or rows of a space change in another way, as `what` says: breaks the moves of this
+// space that are copying.
+void moves_break(struct shard *s, enum wire_space space, const char *what);
 // A roster has come: begins and ends moves.
 void moves_follow(struct shard *s, const struct roster *r);
 // Does what is due. Returns when to call it again.

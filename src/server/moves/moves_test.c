@@ -152,7 +152,8 @@ static void check_records(const struct buf *bytes, float sum)
         fail_msg("%s", e.text);
     assert_true(settled);
     assert_int_equal(used, bytes->len);
-    assert_true(*shards_row(b->shard, T, keys[0]) == sum);
+    const float *row = shards_row(b->shard, T, keys[0]);
+    assert_true((row != NULL ? *row : 0) == sum);
     b->live = SIZE_MAX;
     lone_close(b);
 }
@@ -292,6 +293,64 @@ static void test_source_breaks(void **state)
     lone_expect_ok(w);
     buf_free(&bytes);
     lone_close(w);
+}
+
+// An operation on a table breaks no move of partitions of other tables.
+static void test_source_of_other_space(void **state)
+{
+    (void)state;
+    enum { DENSE = 4 };
+    struct lone *w = open_source();
+    struct table_spec s = lone_plain_spec(DENSE, WIRE_ASYNC, WIDTH);
+    struct buf bytes = BUF_INIT(64 << 20);
+    s.config.place = lone_place_of(WIRE_SPACE_DENSE);
+    lone_make_table(w, &s);
+    fetch(w, false, &bytes);
+    struct msg_table_do day = {.what = WIRE_DAY, .table = DENSE, .number = 1, .low = 1};
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, ++w->next_request, &day);
+    lone_expect_ok(w);
+    fetch(w, true, &bytes);
+    check_records(&bytes, 0);
+    buf_free(&bytes);
+    lone_close(w);
+}
+
+// A push waits because one of its partitions moves: later requests of its worker must not
+// overtake it, also where their keys do not move, neither before nor after the move.
+static void test_source_keeps_order(void **state)
+{
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        struct lone *w = open_source();
+        struct buf bytes = BUF_INIT(64 << 20);
+        uint64_t all[KEYS], other = 0;
+        uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all);
+        for (uint32_t i = 0; i < n && other == 0; i++)
+            if (roster_partition(BITS, WIRE_SPACE_SPARSE, all[i]) != P)
+                other = all[i];
+        for (uint32_t i = 0; i < n * WIDTH; i++)
+            values[i] = 1;
+        fetch(w, true, &bytes);
+        struct msg_push m = lone_push_of(w, 0, T, all, n, values, WIDTH);
+        struct msg_pull pull = lone_pull_of(w, 0, T, &other, 1);
+        lone_send_push(w, 0, &m);
+        lone_send_pull(w, 0, &pull);
+        assert_null(w->sent);
+        end_move(w, given);
+        if (given) {
+            parcel_unpin(lone_expect(w, MSG_ROSTER));
+            parcel_unpin(lone_expect(w, MSG_ROSTER));
+            lone_send_pull(w, 0, &pull); // it was on its way
+            parcel_unpin(lone_expect(w, MSG_ROSTER));
+        } else {
+            lone_expect_ok(w);
+            struct parcel *p = lone_expect(w, MSG_PULLED);
+            assert_true(*(const float *)p->m.pulled.values.data == 1);
+            parcel_unpin(p);
+        }
+        buf_free(&bytes);
+        lone_close(w);
+    }
 }
 
 // ---------------------------------------------------------------- the target
@@ -467,7 +526,6 @@ static void expect_failure(struct lone *w, int code)
 static void test_target_fails(void **state)
 {
     (void)state;
-    const struct shard_options small = {.max_bytes = 400000};
     begin_play();
     struct lone *w = open_target(&plain);
     play.limit = play.bytes.len;
@@ -475,9 +533,9 @@ static void test_target_fails(void **state)
     expect_failure(w, TUG_EDATA);
     buf_free(&play.bytes);
     begin_play();
-    w = open_target(&small);
-    play.limit = 8;
-    play.total = 1 << 20; // more than there is room for
+    w = open_target(&plain);
+    w->shard->o.max_bytes = w->shard->bytes; // no room for rows
+    play.limit = play.bytes.len;
     expect_failure(w, TUG_ENOMEM);
     buf_free(&play.bytes);
     begin_play();
@@ -490,13 +548,74 @@ static void test_target_fails(void **state)
     buf_free(&play.bytes);
 }
 
+// While an admin operation or a save is under way, nothing is installed. However many
+// pushes the source announces then, this is not a lack of memory.
+static void test_target_waits(void **state)
+{
+    (void)state;
+    const struct shard_options small = {.max_bytes = 4 << 20};
+    begin_play();
+    struct lone *w = open_target(&small);
+    struct shard_table *t = w->shard->tables[T];
+    play.limit = play.rows;
+    go_on(w);
+    assert_non_null(shards_row(w->shard, T, keys[0]));
+    t->turn.on = true;
+    play.limit = play.pushed;
+    play.total = 16 << 20;
+    go_on(w);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 1);
+    t->turn.on = false;
+    play.total = 0;
+    go_on(w);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 2);
+    assert_int_equal(play.said[WIRE_MOVE_FAILED], 0);
+    buf_free(&play.bytes);
+    lone_close(w);
+}
+
+// Rows that a roster took away must go before the partition can come back. The scheduler
+// hears of the move meanwhile.
+static void test_target_is_not_clear(void **state)
+{
+    (void)state;
+    begin_play();
+    play.limit = 0;
+    struct lone *w = open_one(true, &plain);
+    push(w);
+    lone_expect_ok(w);
+    w->live = SIZE_MAX;
+    end_move(w, true); // without having asked for it
+    struct shard_table *t = w->shard->tables[T];
+    t->turn.on = true;
+    w->move = (struct wire_move){
+        .move = MOVE, .space = WIRE_SPACE_SPARSE, .partition = P, .to = ME};
+    lone_send_roster(w);
+    go_on(w);
+    assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_HERE);
+    assert_true(play.said[WIRE_MOVE_COPYING] > 0);
+    t->turn.on = false;
+    go_on(w);
+    assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
+    buf_free(&play.bytes);
+    lone_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_source_gives),   cmocka_unit_test(test_source_keeps),
-        cmocka_unit_test(test_source_refuses), cmocka_unit_test(test_deaf_target),
-        cmocka_unit_test(test_source_breaks),  cmocka_unit_test(test_target_gets),
-        cmocka_unit_test(test_target_loses),   cmocka_unit_test(test_target_fails),
+        cmocka_unit_test(test_source_gives),
+        cmocka_unit_test(test_source_keeps),
+        cmocka_unit_test(test_source_refuses),
+        cmocka_unit_test(test_deaf_target),
+        cmocka_unit_test(test_source_breaks),
+        cmocka_unit_test(test_source_of_other_space),
+        cmocka_unit_test(test_source_keeps_order),
+        cmocka_unit_test(test_target_gets),
+        cmocka_unit_test(test_target_loses),
+        cmocka_unit_test(test_target_fails),
+        cmocka_unit_test(test_target_waits),
+        cmocka_unit_test(test_target_is_not_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,7 @@ struct rows_head {
 
 struct push_head {
     uint64_t table, op, again, n;
+    uint64_t step; // of the table at the source: the schedule of its rate depends on it
     float rate, pass, scale, none;
 };
 
@@ -165,7 +166,14 @@ int partition_get_push(const struct shard *s, const struct shard_table *t,
                        size_t n, struct buf *to, struct err *e)
 {
     size_t begin = to->len, width = partition_push_width(t, p);
-    struct push_head h = {t->spec.id, p->op, p->again, n, p->rate, p->pass, p->scale, 0};
+    struct push_head h = {.table = t->spec.id,
+                          .op = p->op,
+                          .again = p->again,
+                          .n = n,
+                          .step = store_step_of(t->store),
+                          .rate = p->rate,
+                          .pass = p->pass,
+                          .scale = p->scale};
     TRY(record_begin(s, RECORD_PUSH, t->spec.space, partition, to, e));
     int rc = stream_add(to, &h, sizeof(h));
     if (rc == 0)
@@ -330,7 +338,8 @@ static bool are_of(const struct shard_table *t, uint32_t partition, const uint64
 }
 
 // Applies a push that the other shard has applied. It is not looked up in the bitmaps:
-// this shard's marks of sessions may be ahead, from its other partitions.
+// this shard's marks of sessions may be ahead, from its other partitions. It counts as of
+// the step that the table had there: this shard may know of fewer steps, or of more.
 static int put_push(struct arrival *a, struct err *e)
 {
     struct push_head h;
@@ -361,9 +370,12 @@ static int put_push(struct arrival *a, struct err *e)
                            .pass = h.pass,
                            .scale = h.scale,
                            .again = h.again != 0};
-    size_t done;
+    uint64_t step = store_step_of(t->store);
     tables_limit(a->s, t);
-    return store_push(t->store, &p, &done, e);
+    store_set_step(t->store, h.step);
+    int rc = store_push(t->store, &p, NULL, e);
+    store_set_step(t->store, step);
+    return rc;
 }
 
 // Returns the table that the next number names, if it is one of the partition.
@@ -437,10 +449,15 @@ static bool has_arrived(const struct arrival *a, const struct shard_table *t)
     return false;
 }
 
-static bool has_some(const struct shard *s, enum wire_space space)
+// Returns whether a partition is here, or rows of another one that arrives: then tables
+// that this record does not have may be needed.
+static bool has_some(const struct shard *s, enum wire_space space, uint32_t arrives)
 {
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
         if (roles_of(&s->roles, space, p) != ROLE_AWAY)
+            return true;
+    for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
+        if (m->n > 0 && m->move.space == space && m->move.partition != arrives)
             return true;
     return false;
 }
@@ -461,7 +478,7 @@ static void settle_other(struct arrival *a, struct shard_table *t, bool alone)
 static void settle(struct arrival *a)
 {
     struct shard *s = a->s;
-    bool alone = !has_some(s, a->space);
+    bool alone = !has_some(s, a->space, a->partition);
     roles_set(&s->roles, a->space, a->partition, ROLE_HERE);
     roles_count(&s->roles, member_roster(s->member), member_id(s->member));
     for (uint32_t i = 0; i < a->n; i++) {

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "kit/test.h"
+#include "store/parcel.h"
 
 enum { BITS = 3, P = 2, WIDTH = 2, KEYS = 400, ASYNC = 2, SYNC = 3, SSP = 4, DENSE = 5 };
 
@@ -305,12 +306,98 @@ static void test_no_room(void **state)
     close_both(a, b);
 }
 
+// A push behind the rows has the rate of the step at the source, however many steps the
+// other shard knows.
+static void test_steps_of_pushes(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(0, &plain);
+    struct table_spec s = lone_plain_spec(9, WIRE_ASYNC, WIDTH);
+    struct store_push p = {.op = STORE_GRADIENT, .rate = 1, .pass = 1, .scale = 1};
+    uint64_t keys[KEYS];
+    struct err e;
+    if (rate_parse("exponential:steps=100,factor=0.5", &s.config.rate, &e) != 0)
+        fail_msg("%s", e.text);
+    lone_make_table(a, &s);
+    struct shard_table *t = a->shard->tables[9];
+    p.n = keys_of(a, WIRE_SPACE_SPARSE, false, keys);
+    p.keys = keys;
+    p.values = values;
+    for (uint32_t i = 0; i < p.n * WIDTH; i++)
+        values[i] = (float)(1 + i);
+    struct buf x = BUF_INIT(64 << 20);
+    assert_int_equal(partition_get_rows(a->shard, WIRE_SPACE_SPARSE, P, &x, &e), 0);
+    for (uint64_t step = 100; step < 400; step += 70) {
+        store_set_step(t->store, step);
+        assert_int_equal(store_push(t->store, &p, NULL, &e), 0);
+        assert_int_equal(partition_get_push(a->shard, t, P, &p, 0, p.n, &x, &e), 0);
+    }
+    assert_int_equal(partition_get_facts(a->shard, WIRE_SPACE_SPARSE, P, &x, &e), 0);
+    if (put(b, &x, &e) != 0)
+        fail_msg("%s", e.text);
+    for (uint32_t i = 0; i < p.n; i++)
+        assert_memory_equal(shards_row(a->shard, 9, keys[i]),
+                            shards_row(b->shard, 9, keys[i]), WIDTH * sizeof(float));
+    assert_int_equal(store_step_of(b->shard->tables[9]->store), 0);
+    buf_free(&x);
+    close_both(a, b);
+}
+
+// A table that the record lacks stays if another partition is on its way: that one may
+// have rows of it.
+static void test_two_arrive(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(0, &plain);
+    struct table_spec other = lone_plain_spec(9, WIRE_ASYNC, WIDTH);
+    struct incoming m = {.move = {.space = WIRE_SPACE_SPARSE, .partition = P + 1},
+                         .n = 8};
+    lone_make_table(b, &other); // the other move has made it
+    train(a);
+    struct buf x = bytes_of(a);
+    struct err e;
+    b->shard->moves.in = &m;
+    int rc = put(b, &x, &e);
+    b->shard->moves.in = NULL;
+    if (rc != 0)
+        fail_msg("%s", e.text);
+    assert_non_null(b->shard->tables[9]);
+    buf_free(&x);
+    close_both(a, b);
+}
+
+// A partition that is not complete leaves no group behind, also if an operation has
+// replaced its rows.
+static void test_replaced_rows(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(P, &plain);
+    struct buf x = BUF_INIT(64 << 20);
+    struct err e;
+    size_t used;
+    bool settled;
+    make_tables(b);
+    train(a);
+    struct shard_table *t = b->shard->tables[SYNC];
+    assert_int_equal(partition_get_rows(a->shard, WIRE_SPACE_SPARSE, P, &x, &e), 0);
+    assert_int_equal(
+        partition_put(b->shard, WIRE_SPACE_SPARSE, P, x.data, x.len, &used, &settled, &e),
+        0);
+    assert_non_null(t->groups[P]);
+    assert_int_equal(store_drop(t->store, P, &e), 0);
+    assert_int_equal(partition_drop(b->shard, WIRE_SPACE_SPARSE, P, &e), 0);
+    assert_null(t->groups[P]);
+    buf_free(&x);
+    close_both(a, b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_exactly_once),
         cmocka_unit_test(test_allocations), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_no_room),     cmocka_unit_test(test_steps_of_pushes),
+        cmocka_unit_test(test_two_arrive),  cmocka_unit_test(test_replaced_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

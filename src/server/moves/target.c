@@ -128,21 +128,18 @@ static void ask(struct shard *s, struct incoming *m)
     van_send(s->van, m->s.link, MSG_MOVE_WANTED, m->n + 1, &x, NULL);
 }
 
-// Keeps bytes until their record is complete. Those of all moves together, and rows, are
-// within the limit.
+// Keeps bytes until their record is complete. Rows must be within the limit (--memory) when
+// they are installed; until then only a few MiB are here, unless one record has more.
 static int take_piece(struct shard *s, struct incoming *m, const struct msg_parcel *x,
                       struct err *e)
 {
-    uint64_t others = 0;
-    for (const struct incoming *y = s->moves.in; y != NULL; y = y->next)
-        others += y->bytes.len;
     if (x->total < m->n || x->bytes.n > x->total - m->n || x->bytes.n % STREAM_ALIGN != 0)
         return err_set(
             e, TUG_EDATA,
             "node %u sends bytes of partition %u that differ from those it announced",
             m->from, m->move.partition);
-    uint64_t rest = x->total - m->n;
-    TRY(partition_fits(s, others + (rest < UINT64_MAX / 2 ? rest : UINT64_MAX / 2), e));
+    if (!m->behind && m->bytes.len >= STAGE_BYTES)
+        TRY(partition_fits(s, m->bytes.len + x->bytes.n, e));
     if (buf_add(&m->bytes, x->bytes.data, x->bytes.n) != 0)
         return err_nomem(e, "a partition that arrives");
     m->n += x->bytes.n;
@@ -227,7 +224,7 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
     }
     if (x->type != MSG_PARCEL || p->move != m->move.id || p->at != m->n || m->last)
         return; // the answer to an earlier question
-    if (p->bytes.n == 0 && p->total <= m->n) {
+    if (p->bytes.n == 0 && !p->last) {
         m->due = s->now + NOTHING_NS;
         if (m->state == INCOMING_COPIES && m->n > 0)
             m->try_at = s->now;
@@ -322,19 +319,26 @@ static bool is_clear(struct shard *s, const struct incoming *m)
                          drop_some(s, move) == VAN_NEVER));
 }
 
+// Applies what is here, and fetches more.
+static uint64_t install(struct shard *s, struct incoming *m)
+{
+    uint64_t next = VAN_NEVER;
+    if (m->try_at <= s->now)
+        apply(s, m);
+    if (m->state <= INCOMING_ENDS && !m->last)
+        next = fetch(s, m);
+    return m->state <= INCOMING_ENDS ? clock_earlier(next, m->try_at) : next;
+}
+
 uint64_t incoming_tick(struct shard *s, struct incoming *m)
 {
     uint64_t next = VAN_NEVER;
     if (m->state == INCOMING_DROPS)
         return drop(s, m);
     if (m->state == INCOMING_COPIES && !is_clear(s, m))
-        return s->now + NOTHING_NS;
-    if (m->state <= INCOMING_ENDS && m->try_at <= s->now)
-        apply(s, m);
-    if (m->state <= INCOMING_ENDS && !m->last)
-        next = fetch(s, m);
-    if (m->state <= INCOMING_ENDS)
-        next = clock_earlier(next, m->try_at);
+        next = s->now + NOTHING_NS; // the scheduler still gets reports
+    else if (m->state <= INCOMING_ENDS)
+        next = install(s, m);
     if (m->say_at <= s->now && s->moves.saying != 0)
         return next; // it is said when the scheduler has answered about another move
     if (m->say_at <= s->now)

@@ -76,7 +76,7 @@ static int loads_load(struct shard *s, struct shard_table *t, const struct msg_l
 {
     char path[FILE_PATH_MAX], name[CONFIG_NAME_MAX];
     struct store_stats x = store_stats(t->store);
-    moves_break(s, "a table was loaded");
+    moves_break(s, t->spec.space, "a table was loaded");
     TRY(text_of(m->path, path, sizeof(path), e));
     TRY(text_of(m->name, name, sizeof(name), e));
     if (!m->clear && x.rows + x.cold_rows > 0)

@@ -68,6 +68,10 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
         send_roster(s, q, r);
         return ANSWERED;
     }
+    if (epoch < q->peer->stale) {
+        send_roster(s, q, r);
+        return ANSWERED;
+    }
     uint32_t foreign = first_foreign(s, r, t->spec.space, k);
     if (foreign == k->n_runs && s->roles.n_unsettled > 0 &&
         roles_stop(&s->roles, t->spec.space, k, whole) &&
@@ -77,6 +81,8 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
         return GOES_ON;
     if (epoch < r->epoch) {
         send_roster(s, q, r);
+        if (q->type == MSG_PUSH)
+            q->peer->stale = r->epoch;
     } else {
         err_set(e, TUG_EUSAGE,
                 "partition %u does not belong to node %u in epoch %llu, which both sides "

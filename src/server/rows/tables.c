@@ -230,7 +230,7 @@ static int tables_make(struct shard *s, const struct msg_table *m, struct err *e
                        "no room for table '%s': rows take %llu of the %llu bytes allowed",
                        spec.config.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
-    moves_break(s, "a table was made");
+    moves_break(s, spec.space, "a table was made");
     return tables_add(s, &spec, &t, e);
 }
 

@@ -278,6 +278,8 @@ static int save_start(struct shard *s, struct save_run *r, struct err *e)
         r->tables[i].cut = true;
         if (r->mode != SAVE_DAY)
             continue;
+        // The day has ended here, also if the save fails: copies of its rows have the old one.
+        moves_break(s, t->spec.space, "a day ended");
         tables_touch_all(s, t);
         background_demote(s, t);
     }
