@@ -152,13 +152,57 @@ static void test_whole_requests(void **state)
     fake_close(c);
 }
 
+static bool silent_to_pushes(struct server *s, van_link link, const struct van_message *m)
+{
+    return m->type == MSG_PUSH || exact(s, link, m);
+}
+
+// A sync push that stays open while many partitions move keeps no copy for each of them.
+static void test_memory_of_a_push(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    struct cluster *c = fake_open(2, 5, NULL);
+    struct err e = {0};
+    struct table_config t = fake_sums();
+    uint64_t keys[N];
+    float values[N * 16] = {0};
+    t.mode = CONFIG_SYNC;
+    newest = 0;
+    answer_with_all(c, silent_to_pushes);
+    assert_int_equal(fake_wait(c, client_table(c->client, TABLE + 1, &t, &e), &e), 0);
+    for (uint32_t i = 0; i < N; i++)
+        keys[i] = (i * 37) % N; // not arranged
+    struct client_push p = {.table = TABLE + 1,
+                            .keys = keys,
+                            .n = N,
+                            .values = values,
+                            .rate = 1,
+                            .pass = 1,
+                            .micros = 16,
+                            .examples = 1};
+    client_ts ts = client_push(c->client, &p, &e);
+    assert_int_not_equal(ts, 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        fake_move(c, i % 4, i / 4 % 2, true);
+        fake_run_until(c, fake_is_idle, 20 * MS);
+    }
+    assert_int_equal(c->client->epoch, c->epoch);
+    uint32_t n = 0;
+    for (const struct staging *s = request_find(c->client, ts)->stagings; s != NULL;
+         s = s->next)
+        n++;
+    assert_in_range(n, 1, 12);
+    client_cancel(c->client, ts);
+    fake_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_admin_operations),
-        cmocka_unit_test(test_saves),
-        cmocka_unit_test(test_given_up),
-        cmocka_unit_test(test_whole_requests),
+        cmocka_unit_test(test_admin_operations), cmocka_unit_test(test_saves),
+        cmocka_unit_test(test_given_up),         cmocka_unit_test(test_whole_requests),
+        cmocka_unit_test(test_memory_of_a_push),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

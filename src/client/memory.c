@@ -37,16 +37,23 @@ struct request *request_take(struct client *c)
     return r;
 }
 
-void request_give(struct request *r)
+void staging_give_all(struct request *r)
 {
     struct client *c = r->client;
-    assert(r->state != REQUEST_FREE);
+    assert(r->pins == 0);
     while (r->stagings != NULL) {
         struct staging *s = r->stagings;
         r->stagings = s->next;
         s->next = c->free_stagings;
         c->free_stagings = s;
     }
+}
+
+void request_give(struct request *r)
+{
+    struct client *c = r->client;
+    assert(r->state != REQUEST_FREE);
+    staging_give_all(r);
     if (r->kind->free != NULL)
         r->kind->free(r->own);
     r->state = REQUEST_FREE;

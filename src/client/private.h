@@ -337,6 +337,8 @@ struct sending *sending_take(struct client *c);
 void sending_give(struct client *c, struct sending *s);
 // Returns memory that is given back with the request.
 void *staging_take(struct request *r, size_t bytes);
+// Gives back all memory of staging_take. The van must not use it any more (`pins`).
+void staging_give_all(struct request *r);
 void memory_free(struct client *c);
 
 // The spec of requests that are about no table.

@@ -364,6 +364,10 @@ static void cut_again(struct request *r)
     struct err e;
     struct slice *old = r->slices, **end = &r->slices;
     r->slices = NULL;
+    // The old slices are not sent again. Copies that the van still sends stay: there are as
+    // many as messages under way.
+    if (r->pins == 0)
+        staging_give_all(r);
     int rc = r->kind->begin(r);
     while (*end != NULL)
         end = &(*end)->next;
