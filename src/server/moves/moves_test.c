@@ -7,9 +7,13 @@
 #include "kit/lone_shard.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
+#include "kit/files.h"
 #include "kit/test.h"
+#include "save/save.h"
 #include "server/moves/parcel.h"
+#include "server/saves/roots.h"
 
 enum { BITS = 3, P = 2, WIDTH = 2, KEYS = 40, T = 2, SYNC = 3, MOVE = 77, PEER_LINK = 5 };
 #define MS (SECOND_NS / 1000)
@@ -293,6 +297,29 @@ static void test_source_breaks(void **state)
     lone_expect_ok(w);
     buf_free(&bytes);
     lone_close(w);
+}
+
+// A save that ends a day breaks the move when it begins: the day has ended here, also if the
+// save fails later.
+static void test_save_of_a_day(void **state)
+{
+    (void)state;
+    const struct roots_options o = {.save = files_dir};
+    struct msg_save m = {.save = 5, .mode = SAVE_DAY, .path = wire_text("day")};
+    struct lone *w = open_source();
+    struct buf bytes = BUF_INIT(64 << 20);
+    struct roots *roots;
+    w->live = SIZE_MAX;
+    assert_int_equal(mkdir(files_in("day"), 0700), 0);
+    assert_int_equal(roots_open(&roots, &o, NULL), 0);
+    w->shard->o.roots = roots;
+    fetch(w, false, &bytes);
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+    want(w, MOVE, bytes.len, false);
+    lone_expect_refusal(w, TUG_EINTERRUPTED, "a day ended while a partition moved");
+    buf_free(&bytes);
+    lone_close(w);
+    roots_close(roots);
 }
 
 // An operation on a table breaks no move of partitions of other tables.
@@ -611,11 +638,12 @@ int main(void)
         cmocka_unit_test(test_source_breaks),
         cmocka_unit_test(test_source_of_other_space),
         cmocka_unit_test(test_source_keeps_order),
+        cmocka_unit_test(test_save_of_a_day),
         cmocka_unit_test(test_target_gets),
         cmocka_unit_test(test_target_loses),
         cmocka_unit_test(test_target_fails),
         cmocka_unit_test(test_target_waits),
         cmocka_unit_test(test_target_is_not_clear),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, files_begin_in_memory, files_end);
 }
