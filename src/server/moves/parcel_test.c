@@ -316,6 +316,7 @@ static void test_steps_of_pushes(void **state)
     struct store_push p = {.op = STORE_GRADIENT, .rate = 1, .pass = 1, .scale = 1};
     uint64_t keys[KEYS];
     struct err e;
+    s.config.accessor.rule = rule_defaults(RULE_SGD);
     if (rate_parse("exponential:steps=100,factor=0.5", &s.config.rate, &e) != 0)
         fail_msg("%s", e.text);
     lone_make_table(a, &s);
