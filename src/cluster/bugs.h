@@ -31,6 +31,7 @@
     BUG(WITHOUT_SESSION_CHECK, "without-session-check")                                  \
     BUG(WITHOUT_SIGNS, "without-signs")                                                  \
     BUG(WITHOUT_SILENCE_WATCH, "without-silence-watch")                                  \
+    BUG(WITHOUT_STEPS_OF_PUSHES, "without-steps-of-pushes")                              \
     BUG(WITHOUT_STOPS, "without-stops")                                                  \
     BUG(WITHOUT_TURNS, "without-turns")
 

@@ -5,8 +5,11 @@
 
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "cluster/scheduler/scheduler_internal.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
 
 // Stream of random numbers, which differs from those of the worlds.
 enum { CHANGES = 0x500 };
@@ -115,6 +118,58 @@ static void kill(struct changes *c)
     sim_process_crash(x->process, c->stage->sim);
 }
 
+struct rows_seen {
+    uint64_t hash;
+    size_t bytes; // of a row
+};
+
+static int see_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                   struct err *e)
+{
+    struct rows_seen *x = ctx;
+    (void)extra;
+    (void)e;
+    x->hash = hash_bytes(row, x->bytes, x->hash ^ key);
+    return 0;
+}
+
+// Returns a hash of the rows of a partition, in tables without a lifecycle.
+static uint64_t rows_of(struct shard *s, const struct roster_move *m)
+{
+    struct rows_seen x = {0};
+    struct err e;
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        struct shard_table *t = s->tables[i];
+        if (t == NULL || t->spec.space != m->space || !store_has_whole_rows(t->store) ||
+            !store_owns(t->store, m->partition))
+            continue;
+        x.bytes = t->spec.accessor.width * sizeof(float);
+        if (store_each(t->store, m->partition, see_row, &x, &e) != 0)
+            return 0;
+    }
+    return x.hash;
+}
+
+// Compares the rows of partitions that have arrived with those that the source still has:
+// neither of them serves the partition now, so they have the same bits.
+static void compare(struct changes *c, struct shard *from, struct shard *to)
+{
+    for (const struct outgoing *o = from->moves.out; o != NULL; o = o->next)
+        for (const struct incoming *m = to->moves.in; m != NULL; m = m->next)
+            if (m->state == INCOMING_HERE && m->move.id == o->move.id && o->handing &&
+                !o->gone && rows_of(from, &o->move) != rows_of(to, &m->move))
+                stage_failed(c->stage, "partition %u has other rows where it has arrived",
+                             m->move.partition);
+}
+
+static void compare_all(struct changes *c)
+{
+    for (uint32_t i = 0; i < c->stage->n_servers; i++)
+        for (uint32_t k = 0; k < c->stage->n_servers; k++)
+            if (!c->stage->servers[i].dead && !c->stage->servers[k].dead)
+                compare(c, c->stage->servers[i].shard, c->stage->servers[k].shard);
+}
+
 void changes_act(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;
@@ -122,6 +177,7 @@ void changes_act(struct changes *c)
     if (c->stage->restarted)
         return;
     let_leave(c);
+    compare_all(c);
     if (now < c->next || s->phase != SCHEDULER_RUNNING)
         return;
     // In some worlds many servers join and leave; in others there are many single moves.
@@ -165,7 +221,7 @@ static int unsettled_server(const struct changes *c)
         // A server stays, although it is to be drained, if no server can take over its partitions.
         if (!x->dead && !x->gone &&
             (p == NULL || (p->draining && can_be_drained(c, p)) ||
-             epoch != c->stage->scheduler->roster.epoch))
+             epoch != c->stage->scheduler->roster.epoch || x->shard->moves.in != NULL))
             return (int)i;
     }
     return -1;

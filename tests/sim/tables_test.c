@@ -28,6 +28,8 @@
 enum {
     KEYS = SUMS_KEYS_MAX,
     USERS = 4, // number of the table that is shrunk
+    RATES = 5, // number of the table whose rate depends on the step
+    TABLES = 3,
     MAX_WORKERS = 4,
     MAX_PUSHES = 24,
     IN_FLIGHT = 6,
@@ -52,7 +54,8 @@ struct worker {
     struct world *world;
     struct stage_client c;
     bool ready;
-    client_ts making[2];
+    client_ts making[TABLES];
+    client_ts rating; // the push to RATES
     uint32_t n_pushes, next, open;
     uint64_t pace;
     struct push pushes[MAX_PUSHES];
@@ -83,7 +86,7 @@ struct world {
     bool filled; // the shows of all users were pushed
     uint32_t n_admin, admin_done;
     uint32_t shrinks, days;
-    float users[KEYS * 16], pulled[KEYS * 16];
+    float users[KEYS * 16], pulled[KEYS * 16], gradients[KEYS];
 };
 
 #define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)
@@ -139,6 +142,8 @@ static int64_t most_of(void *ctx, uint32_t key)
 static int world_open(void *ctx, struct err *e)
 {
     struct world *w = ctx;
+    for (uint32_t i = 0; i < KEYS; i++)
+        w->gradients[i] = (float)(1 + i);
     w->sums = (struct sums){.stage = &w->stage,
                             .dir = w->stage.o->dir,
                             .n_keys = KEYS,
@@ -176,10 +181,11 @@ static void world_close(void *ctx)
 
 static void make_tables(struct worker *k)
 {
-    static const char *const texts[2] = {
+    static const char *const texts[TABLES] = {
         SUMS_CONFIG,
-        "name=users;accessor=ctr;dim=2;decay=0.5;delete-threshold=0;embedx-threshold=0"};
-    for (uint32_t i = 0; i < 2; i++) {
+        "name=users;accessor=ctr;dim=2;decay=0.5;delete-threshold=0;embedx-threshold=0",
+        "name=rates;dim=1;rule=sgd:lr=0.5;rate=exponential:steps=2,factor=0.5"};
+    for (uint32_t i = 0; i < TABLES; i++) {
         struct table_config c = table_config_defaults();
         struct err *e = SAID(k->world);
         if (table_config_parse(&c, texts[i], e) == 0)
@@ -195,8 +201,9 @@ static void get_ready(struct worker *k)
     if (k->making[0] == 0 && member_ready(client_member(k->c.client)))
         make_tables(k);
     else if (k->making[0] != 0 && client_spec(k->c.client, SUMS_TABLE) != NULL &&
-             client_spec(k->c.client, USERS) != NULL) {
-        for (uint32_t i = 0; i < 2; i++)
+             client_spec(k->c.client, USERS) != NULL &&
+             client_spec(k->c.client, RATES) != NULL) {
+        for (uint32_t i = 0; i < TABLES; i++)
             is_over(k, &k->making[i], "making a table");
         k->ready = true;
     }
@@ -236,6 +243,24 @@ static void end_pushes(struct worker *k)
         for (size_t i = 0; i < p->n; i++)
             k->acknowledged[p->which[i]] += (int64_t)p->values[i];
     }
+}
+
+// Pushes to the table with a schedule: its rows depend on the order of pushes and steps, so
+// only the two ends of a move are compared.
+static void let_rate(struct worker *k)
+{
+    struct world *w = k->world;
+    is_over(k, &k->rating, "a push by a schedule");
+    if (k->rating != 0 || k->next == k->n_pushes || !one_in(w, 4))
+        return;
+    struct client_push push = {.table = RATES,
+                               .keys = w->sums.keys,
+                               .n = KEYS,
+                               .values = w->gradients,
+                               .rate = 1,
+                               .pass = 1};
+    k->rating = begun(k, client_push(k->c.client, &push, SAID(w)),
+                      "a push by a schedule");
 }
 
 static void let_mark(struct worker *k)
@@ -363,8 +388,8 @@ static bool has_finished(const struct worker *k)
 {
     const struct world *w = k->world;
     return k->next == k->n_pushes && k->open == 0 && k->marking == 0 &&
-           k->stepping == 0 && k->steps == k->next && w->saves_done == w->n_saves &&
-           w->filled && w->admin_done == w->n_admin;
+           k->stepping == 0 && k->rating == 0 && k->steps == k->next &&
+           w->saves_done == w->n_saves && w->filled && w->admin_done == w->n_admin;
 }
 
 static void let_work(struct worker *k)
@@ -378,6 +403,7 @@ static void let_work(struct worker *k)
         return;
     end_pushes(k);
     let_step(k);
+    let_rate(k);
     let_mark(k);
     if (k->c.number == 0 && !has_failed(w)) {
         let_save(k);
@@ -518,6 +544,7 @@ int main(int argc, char **argv)
         .program = "test_sim_tables",
         .bugs = {{WITHOUT_REPEAT_CHECK},
                  {WITHOUT_ORDER_CHECK},
+                 {WITHOUT_STEPS_OF_PUSHES},
                  {WITHOUT_MARKS},
                  {WITHOUT_TURNS},
                  {WITHOUT_HOLDS}},

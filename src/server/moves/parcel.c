@@ -372,7 +372,8 @@ static int put_push(struct arrival *a, struct err *e)
                            .again = h.again != 0};
     uint64_t step = store_step_of(t->store);
     tables_limit(a->s, t);
-    store_set_step(t->store, h.step);
+    if (!bug_in(a->s->o.member.bugs, WITHOUT_STEPS_OF_PUSHES))
+        store_set_step(t->store, h.step);
     int rc = store_push(t->store, &p, NULL, e);
     store_set_step(t->store, step);
     return rc;
