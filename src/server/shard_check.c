@@ -58,7 +58,8 @@ static void check_held(const struct shard *s, const struct counts *c)
         now.draining += h->wants == WANTS_DRAIN;
         now.draining_pushes += h->wants == WANTS_DRAIN && h->type == MSG_PUSH;
         now.stopped_pushes += h->type == MSG_PUSH &&
-                              (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
+                              (h->wants == WANTS_CUT || h->wants == WANTS_ROOM ||
+                               h->wants == WANTS_MOVE);
         bytes += h->bytes;
         assert(h->type != MSG_PULL || h->m.pull.table >= SPEC_MAX_TABLES ||
                s->held_of[h->m.pull.table] > 0);
