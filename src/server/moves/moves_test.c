@@ -587,12 +587,12 @@ static void test_target_waits(void **state)
     play.limit = play.rows;
     go_on(w);
     assert_non_null(shards_row(w->shard, T, keys[0]));
-    t->turn.on = true;
+    t->turn.on = t->work = true;
     play.limit = play.pushed;
     play.total = 16 << 20;
     go_on(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
-    t->turn.on = false;
+    t->turn.on = t->work = false;
     play.total = 0;
     go_on(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
@@ -614,14 +614,14 @@ static void test_target_is_not_clear(void **state)
     w->live = SIZE_MAX;
     end_move(w, true); // without having asked for it
     struct shard_table *t = w->shard->tables[T];
-    t->turn.on = true;
+    t->turn.on = t->work = true;
     w->move = (struct wire_move){
         .move = MOVE, .space = WIRE_SPACE_SPARSE, .partition = P, .to = ME};
     lone_send_roster(w);
     go_on(w);
     assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_HERE);
     assert_true(play.said[WIRE_MOVE_COPYING] > 0);
-    t->turn.on = false;
+    t->turn.on = t->work = false;
     go_on(w);
     assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
     buf_free(&play.bytes);
