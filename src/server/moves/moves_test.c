@@ -575,6 +575,13 @@ static void test_target_fails(void **state)
     buf_free(&play.bytes);
 }
 
+// Begins an admin operation that gets no time, or ends it.
+static void occupy(struct lone *w, struct shard_table *t, bool on)
+{
+    t->turn.on = t->work = on;
+    w->shard->work_due = on ? w->now + 1000 * SECOND_NS : VAN_NEVER;
+}
+
 // While an admin operation or a save is under way, nothing is installed. However many
 // pushes the source announces then, this is not a lack of memory.
 static void test_target_waits(void **state)
@@ -587,12 +594,12 @@ static void test_target_waits(void **state)
     play.limit = play.rows;
     go_on(w);
     assert_non_null(shards_row(w->shard, T, keys[0]));
-    t->turn.on = t->work = true;
+    occupy(w, t, true);
     play.limit = play.pushed;
     play.total = 16 << 20;
     go_on(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
-    t->turn.on = t->work = false;
+    occupy(w, t, false);
     play.total = 0;
     go_on(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
@@ -614,14 +621,14 @@ static void test_target_is_not_clear(void **state)
     w->live = SIZE_MAX;
     end_move(w, true); // without having asked for it
     struct shard_table *t = w->shard->tables[T];
-    t->turn.on = t->work = true;
+    occupy(w, t, true);
     w->move = (struct wire_move){
         .move = MOVE, .space = WIRE_SPACE_SPARSE, .partition = P, .to = ME};
     lone_send_roster(w);
     go_on(w);
     assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_HERE);
     assert_true(play.said[WIRE_MOVE_COPYING] > 0);
-    t->turn.on = t->work = false;
+    occupy(w, t, false);
     go_on(w);
     assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
     buf_free(&play.bytes);
