@@ -55,8 +55,8 @@ const struct option_table cli_server_options = {
     .about =
         "Joins the cluster, keeps its partitions of all tables in memory, and leaves "
         "when the last worker has finished. With --join it joins a running cluster and "
-        "takes over a part of the partitions; 'tug drain' later moves them to the other "
-        "servers.",
+        "takes over a part of the partitions; 'tug drain', or SIGTERM in a run of 'tug "
+        "train', later moves them to the other servers.",
     .examples =
         "tug server --scheduler 10.0.0.1:9100 --loops 4 --ca ca.pem --cert s0.pem "
         "--key s0.key",

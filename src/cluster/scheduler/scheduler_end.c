@@ -167,6 +167,25 @@ static bool others_work(const struct scheduler *s, uint32_t process)
     return false;
 }
 
+// Drains a server that a signal asks to end, if others can take its partitions. Returns
+// whether it is drained.
+static bool drain_instead(struct scheduler *s, uint32_t process)
+{
+    const struct process *p = &s->processes[process];
+    char who[32];
+    if (p->role != WIRE_SERVER || !scheduler_can_drain(s, process))
+        return false;
+    if (p->draining)
+        return true;
+    snprintf(who, sizeof(who), "server %u", p->rank);
+    scheduler_say(
+        s, "%s was asked to end: its partitions move to the other servers first", who);
+    scheduler_note(s, "drain", who,
+                   "it was asked to end: its partitions move to the other servers first");
+    (void)scheduler_drain(s, process, false); // if memory is out, the plan is made later
+    return true;
+}
+
 // Records that a signal asks this process to end. Returns true if the run does not need
 // the process, or has no driver that could end the run in order.
 static bool may_leave(struct scheduler *s, uint32_t process)
@@ -175,7 +194,7 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     p->asked = true;
     if (!s->o.ends_in_order || s->phase == SCHEDULER_GATHERING)
         return true;
-    if (s->phase != SCHEDULER_RUNNING || s->asked)
+    if (s->phase != SCHEDULER_RUNNING || s->asked || drain_instead(s, process))
         return false; // the process gets STOP
     if (p->role == WIRE_WORKER && others_work(s, process))
         return true;
