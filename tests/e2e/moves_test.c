@@ -61,8 +61,9 @@ static void drain(unsigned rank)
     assert_non_null(strstr(e2e_out, files_path("server %u has left", rank)));
 }
 
-// All of it in one run: a server joins, both of the first ones are drained, another joins.
-static void change_all_servers(void)
+// All of it in one run: a server joins, both of the first ones are drained, the second one
+// perhaps by a signal, and another joins.
+static void change_all_servers(bool by_signal)
 {
     join("third", "");
     cluster_await("run", "because server 2 has joined");
@@ -71,7 +72,10 @@ static void change_all_servers(void)
     cluster_ends("first", 0, CLUSTER_PATIENCE);
     join("fourth", "--loops 2");
     cluster_await("run", "because server 3 has joined");
-    drain(1);
+    if (by_signal)
+        cluster_signal("second", SIGTERM);
+    else
+        drain(1);
     cluster_ends("second", 0, CLUSTER_PATIENCE);
 }
 
@@ -79,7 +83,7 @@ static void sync_has_the_same_bits(void **state)
 {
     (void)state;
     start_run(words_of("moved", "--mode sync --save-every 4"));
-    change_all_servers();
+    change_all_servers(false);
     run_ends();
     others_end((const char *const[]){"third", "fourth", "w0", "w1", NULL});
     cluster_same_parts("truth", "moved");
@@ -90,7 +94,7 @@ static void async_counts_each_example(void **state)
 {
     (void)state;
     start_run(words_of("async", ""));
-    change_all_servers();
+    change_all_servers(false);
     run_ends();
     assert_true(fabs(e2e_number("auc") - quiet_auc) < 0.02);
     others_end((const char *const[]){"third", "fourth", "w0", "w1", NULL});
@@ -101,14 +105,24 @@ static void ssp_goes_on(void **state)
 {
     (void)state;
     start_run(words_of("ssp", "--mode ssp:2"));
-    change_all_servers();
+    change_all_servers(true);
     run_ends();
     others_end((const char *const[]){"third", "fourth", "w0", "w1", NULL});
     cluster_same_counts("quiet", "ssp");
 }
 
+// Continues a copy of the run "cut" with n servers. It ends with the bits of a quiet run.
+static void resume_with(unsigned n)
+{
+    files_remove("again");
+    cluster_system("cp -r cut again");
+    tug_ends(0, "launch --servers %u --workers 1 -- %s", n,
+             words_of("again", "--mode sync --resume"));
+    cluster_same_parts("truth", "again");
+}
+
 // A save that was made between moves has exactly the rows of its moment: a run that goes on
-// from it, in one process, ends with the same bits.
+// from it, in one process or with any number of servers, ends with the same bits.
 static void save_between_moves(void **state)
 {
     (void)state;
@@ -122,8 +136,27 @@ static void save_between_moves(void **state)
              (const char *const[]){"first", "second", "third", "w0", "w1", NULL};
          *name != NULL; name++)
         cluster_wait(*name, CLUSTER_PATIENCE);
+    for (unsigned n = 1; n <= 3; n++)
+        resume_with(n);
     tug_ends(0, "%s", words_of("cut", "--deterministic --resume"));
     cluster_same_parts("truth", "cut");
+}
+
+// A server that dies while its partitions move ends the run, which names those it still
+// had.
+static void source_is_killed(void **state)
+{
+    (void)state;
+    start_run(words_of("killed", "--epochs 100000"));
+    tug_ends(0, "drain 0 --scheduler 127.0.0.1:%u", port);
+    cluster_signal("first", SIGKILL);
+    cluster_ends("run", 4, CLUSTER_PATIENCE);
+    cluster_said("run", "server 0");
+    cluster_said("run", "is gone, and with it partitions");
+    for (const char *const *name =
+             (const char *const[]){"first", "second", "w0", "w1", NULL};
+         *name != NULL; name++)
+        cluster_wait(*name, CLUSTER_PATIENCE);
 }
 
 // A server without room for a partition gets none, the run goes on, and the server may die.
@@ -183,6 +216,7 @@ int main(void)
         cluster_test(async_counts_each_example),
         cluster_test(ssp_goes_on),
         cluster_test(save_between_moves),
+        cluster_test(source_is_killed),
         cluster_test(server_without_room),
         cluster_test(refusals),
     };
