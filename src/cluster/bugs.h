@@ -28,6 +28,7 @@
     BUG(WITHOUT_REDIAL, "without-redial")                                                \
     BUG(WITHOUT_REPEAT_CHECK, "without-repeat-check")                                    \
     BUG(WITHOUT_ROSTER_OF_SAVES, "without-roster-of-saves")                              \
+    BUG(WITHOUT_SECOND_REPORTS, "without-second-reports")                                \
     BUG(WITHOUT_SESSION_CHECK, "without-session-check")                                  \
     BUG(WITHOUT_SIGNS, "without-signs")                                                  \
     BUG(WITHOUT_SILENCE_WATCH, "without-silence-watch")                                  \

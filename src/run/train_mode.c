@@ -131,6 +131,11 @@ static int check_cluster(const struct train_config *c, const struct train_option
         return err_set(e, TUG_EUSAGE,
                        "--in-flight: in sync mode a batch begins when the one before is "
                        "applied; leave it out, or use --mode async or ssp:S");
+    if (k->mode == CONFIG_SYNC && t->backup_pieces)
+        return err_set(e, TUG_EUSAGE,
+                       "--backup-pieces: in sync mode each worker trains on a share of "
+                       "every batch, not on pieces; leave it out, or use --mode async or "
+                       "ssp:S");
     if (s->save_batches != 0 && t->table == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--save-every: without --table a cluster saves between passes "
@@ -182,6 +187,7 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     k->bf16 = t->values == 1;
     k->pack_keys = t->pack_keys;
     k->cache_keys = t->cache_keys;
+    k->backups = t->backup_pieces;
     if (k->mode != CONFIG_SYNC && !options_given(o, "batch"))
         c->batch = c->model.ops->dense != NULL || s->mode == TRAIN_HALF_ASYNC
                        ? CLUSTER_BATCH_ONCE

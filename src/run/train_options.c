@@ -238,6 +238,12 @@ static const struct option options[] = {
     {"cache-keys", .own = true, FLAG_AT(cache_keys),
      "send a list of keys once, and then only its signature, since the push of a batch "
      "has the same keys as its pull"},
+    {"backup-pieces", .own = true, .group = TRAIN_OF_CLUSTERS, FLAG_AT(backup_pieces),
+     "not sync: at the end of a pass, workers that have nothing left to do also train on "
+     "pieces that slower workers have not finished. Each example still counts once: the "
+     "first push of a batch is applied. Counts of batches, which --schedule uses, "
+     "include "
+     "the batches of both workers"},
     {"score-by", CHOICE_AT(score_by, TRAIN_SCORE_BY, "driver"),
      "process that scores --valid and --test, with bit-identical metrics: driver: the "
      "process beside the scheduler; workers: each worker scores a part, so the workers "

@@ -80,7 +80,7 @@ struct train_options {
     int rules, values, shuffle;
     uint64_t in_flight, dense_staleness;
     const char *shuffle_by;
-    bool pack_keys, cache_keys;
+    bool pack_keys, cache_keys, backup_pieces;
     int score_by; // 1: workers
     // Saving:
     const char *out;

@@ -41,6 +41,7 @@ struct retries {
     struct sessions sessions;
     char *identities; // the entries: a power of two, of which at most half are used
     size_t stride, n_identities, max_identities;
+    uint64_t over; // all pieces of passes before this one are done
 };
 
 int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
@@ -219,6 +220,8 @@ static void identity_erase(struct retries *r, size_t gap)
 
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece)
 {
+    if (pass > r->over)
+        r->over = pass;
     for (size_t i = 0; i < r->max_identities && pass != 0;) {
         const struct identity *x = entry(r->identities, r->stride, i);
         if (x->id.pass != 0 &&
@@ -289,6 +292,13 @@ static int piece_raise(struct retries *r, const struct retries_id *id,
     return 0;
 }
 
+// Returns whether all pushes of a piece of this pass were applied, because the pass is over.
+// The slower of two workers that train on a piece may still push it.
+static bool is_over(const struct retries *r, const struct retries_id *id)
+{
+    return id->pass < r->over;
+}
+
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
                   struct retries_push *ret, struct err *e)
@@ -316,12 +326,13 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
             (unsigned long long)number, SHARD_WINDOW - 1, (unsigned long long)mark);
     struct identity *x = NULL;
     uint32_t id_low = 0;
-    if (id->pass != 0 && piece_raise(r, id, space, &id_low) != 0)
+    bool over = id->pass != 0 && is_over(r, id), known = id->pass != 0 && !over;
+    if (known && piece_raise(r, id, space, &id_low) != 0)
         return err_nomem(e, "the pushes of a piece of data");
-    if (id->pass != 0 && id->group >= id_low && (x = identity_make(r, id, space)) == NULL)
+    if (known && id->group >= id_low && (x = identity_make(r, id, space)) == NULL)
         return err_nomem(e, "the pushes of a piece of data");
     session_raise(r, s, low);
-    ret->below = number < s->low || (id->pass != 0 && id->group < id_low);
+    ret->below = number < s->low || over || (known && id->group < id_low);
     ret->identity = x != NULL ? x->set : NULL;
     if (number >= s->low) {
         assert(number - s->low < SHARD_WINDOW);
@@ -360,11 +371,11 @@ int retries_get(const struct retries *r, uint32_t partition, enum wire_space spa
                 struct buf *to)
 {
     const struct session_at *x = r->sessions.first;
-    uint64_t n[2] = {r->sessions.n, 0};
+    uint64_t n[3] = {r->sessions.n, 0, r->over};
     assert(partition / 64 < r->words);
     for (size_t i = 0; i < r->max_identities; i++)
         n[1] += goes(entry(r->identities, r->stride, i), partition, space);
-    TRY(stream_add_u64s(to, n, 2));
+    TRY(stream_add_u64s(to, n, 3));
     for (size_t i = 0; i < n[0]; i++)
         TRY(get_session(r, &x[i], partition, space, to));
     for (size_t i = 0; i < r->max_identities; i++) {
@@ -438,10 +449,12 @@ static struct retries_id id_of(const uint64_t words[ID_WORDS])
 int retries_put(struct retries *r, uint32_t partition, enum wire_space space,
                 struct stream *x, struct err *e)
 {
-    uint64_t n[2];
+    uint64_t n[3];
     assert(partition / 64 < r->words);
-    if (!stream_u64s(x, n, 2))
+    if (!stream_u64s(x, n, 3))
         return stream_damaged(e);
+    if (n[2] > r->over)
+        r->over = n[2];
     for (uint64_t i = 0; i < n[0]; i++)
         TRY(put_session(r, partition, space, x, e));
     const uint64_t *ids = stream_take(x, n[1], ID_WORDS * sizeof(*ids));

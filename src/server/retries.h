@@ -3,11 +3,12 @@
 //
 // For each session it keeps the low-water mark and, for the SHARD_WINDOW numbers from it
 // on, the set of partitions in which each was applied. For each table and each piece of
-// the data that is being trained on, whichever worker pushes, it keeps the low-water
-// mark of the piece's groups and the sets of the groups above it, until the piece is
-// done. So its memory grows with the pushes under way, not with the batches of a piece.
-// A shard has one struct for the gradients of each sync table, and one for all other
-// pushes, because clients number these separately. Pure: no clock, no I/O.
+// the data that is being trained on, whichever worker pushes, it keeps the low-water mark
+// of the piece's groups and the sets of the groups above it, until the piece is done. So
+// its memory grows with the pushes under way, not with the batches of a piece. Pushes of
+// a pass that is over count as applied. A shard has one struct for the gradients of each
+// sync table, and one for all other pushes, because clients number these separately.
+// Pure: no clock, no I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_RETRIES_H
@@ -84,7 +85,8 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
 
 // Forget a session that has ended, or a piece that is done. The second also forgets all
 // pieces of earlier passes, because the message that a piece is done is sent only once
-// and may be lost with a link.
+// and may be lost with a link. All pushes of these passes were applied, so the slower of two
+// workers that train on one piece may send some again, and they are not applied twice.
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 

@@ -26,14 +26,15 @@ struct model {
     bool done[PIECES][TABLES][GROUPS][PARTITIONS];
     uint64_t low[SESSIONS]; // the mark that each session sends
     uint32_t group_low[PIECES][TABLES];
+    uint64_t pass; // the newest pass; all earlier ones are over
 };
 
 static bool model_applied(const struct model *m, uint64_t session, uint64_t number,
                           const struct retries_id *id, uint32_t p)
 {
-    return m->applied[session][number][p] ||
-           (id->pass != 0 && (m->done[id->piece][id->table][id->group][p] ||
-                              id->group < m->group_low[id->piece][id->table]));
+    return m->applied[session][number][p] || (id->pass != 0 && id->pass < m->pass) ||
+           (id->pass == m->pass && (m->done[id->piece][id->table][id->group][p] ||
+                                    id->group < m->group_low[id->piece][id->table]));
 }
 
 static uint64_t draw(uint64_t round, uint64_t what, uint64_t n)
@@ -55,11 +56,13 @@ static void push(struct retries *r, struct model *m, uint64_t round,
     struct retries_push known;
     if (number >= NUMBERS)
         return;
-    id.pass = id.pass != 0; // 0 means no identity
+    id.pass = id.pass == 0                             ? 0 // no identity
+              : draw(round, 24, 8) == 0 && m->pass > 1 ? m->pass - 1
+                                                       : m->pass;
     uint32_t *group_low = &m->group_low[id.piece][id.table];
     if (draw(round, 22, 3) == 0)
         id.low = (uint32_t)draw(round, 23, id.group + 1);
-    if (id.pass != 0 && id.low > *group_low)
+    if (id.pass == m->pass && id.low > *group_low)
         *group_low = id.low;
     // A message that was delayed for long carries an old mark.
     uint64_t said = low < number ? low - draw(round, 6, low < 5 ? low + 1 : 5) : number;
@@ -74,7 +77,7 @@ static void push(struct retries *r, struct model *m, uint64_t round,
             continue;
         retries_note(&known, p);
         m->applied[session][number][p] = true;
-        if (id.pass != 0)
+        if (id.pass == m->pass)
             m->done[id.piece][id.table][id.group][p] = true;
     }
     if (number == low && draw(round, 20, 2) == 0) {
@@ -92,18 +95,19 @@ static void test_model(void **state)
     (void)state;
     struct retries *r;
     struct model *m = mem_zalloc(sizeof(*m));
+    m->pass = 1;
     size_t live = mem_live();
     assert_int_equal(retries_open(&r, BITS, NULL, NULL), 0);
     for (uint64_t round = 0; round < ROUNDS; round++) {
         push(r, m, round, WIRE_SPACE_SPARSE);
         if (round % 300 == 299) {
             uint64_t piece = draw(round, 30, PIECES);
-            retries_forget(r, 1, piece);
+            retries_forget(r, m->pass, piece);
             retries_forget(r, 0, 0); // pass 0 forgets nothing
             memset(m->done[piece], 0, sizeof(m->done[piece]));
             memset(m->group_low[piece], 0, sizeof(m->group_low[piece]));
             if (draw(round, 32, 8) == 0) { // a pass is over when the next one has begun
-                retries_forget(r, 2, piece);
+                retries_forget(r, ++m->pass, piece);
                 memset(m->done, 0, sizeof(m->done));
                 memset(m->group_low, 0, sizeof(m->group_low));
             }
@@ -215,6 +219,36 @@ static void test_long_piece(void **state)
     retries_close(r);
 }
 
+// When a piece of pass 3 is done, all pushes of pass 2 were applied, and a late one takes no
+// memory. A shard that takes over a partition knows this too.
+static void test_old_pass(void **state)
+{
+    (void)state;
+    struct retries *a, *b;
+    struct retries_push p;
+    struct err e = {0};
+    struct buf bytes = BUF_INIT(1 << 20);
+    struct retries_id late = {.pass = 2, .piece = 5, .table = 1, .group = 7, .low = 6};
+    assert_int_equal(retries_open(&a, BITS, NULL, NULL), 0);
+    assert_int_equal(retries_open(&b, BITS, NULL, NULL), 0);
+    assert_int_equal(begin_group(a, 1, &late, &p, &e), 0);
+    assert_false(retries_applied(&p, 3));
+    retries_forget(a, 3, 1);
+    assert_int_equal(begin_group(a, 2, &late, &p, &e), 0);
+    assert_true(p.below && p.identity == NULL);
+    assert_int_equal(retries_get(a, 9, WIRE_SPACE_SPARSE, &bytes), 0);
+    struct stream x = {bytes.data, bytes.len, 0};
+    assert_int_equal(retries_put(b, 9, WIRE_SPACE_SPARSE, &x, &e), 0);
+    assert_int_equal(begin_group(b, 3, &late, &p, &e), 0);
+    assert_true(p.below);
+    late.pass = 3; // not over
+    assert_int_equal(begin_group(b, 4, &late, &p, &e), 0);
+    assert_false(p.below);
+    buf_free(&bytes);
+    retries_close(a);
+    retries_close(b);
+}
+
 // After a partition has moved, the new shard knows which pushes were applied in it, and
 // no others. Each space has its own partitions.
 static void test_move(void **state)
@@ -291,9 +325,9 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model),       cmocka_unit_test(test_window),
-        cmocka_unit_test(test_long_piece),  cmocka_unit_test(test_move),
-        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_model),      cmocka_unit_test(test_window),
+        cmocka_unit_test(test_long_piece), cmocka_unit_test(test_old_pass),
+        cmocka_unit_test(test_move),       cmocka_unit_test(test_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

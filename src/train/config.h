@@ -70,6 +70,7 @@ struct train_cluster {
     uint32_t dense_staleness;
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // options of the client (client_options)
+    bool backups;       // idle workers also train on pieces that others have not finished
     bool workers_score; // workers score --valid and --test; else the driver does
     // If true, the examples of all workers are distributed again before the first pass:
     // at random (`shuffle_by` NULL), or so that examples with equal texts in the columns

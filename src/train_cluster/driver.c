@@ -228,6 +228,7 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
         .examples = from->examples,
         .done = {from->done.data, (uint32_t)from->done.len},
         .data = from->data,
+        .backups = r->config->cluster->backups,
     };
     return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);
 }

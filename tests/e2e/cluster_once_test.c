@@ -95,6 +95,52 @@ static void workers_die_in_sync(void **state)
     cluster_same_parts("truth", "many");
 }
 
+// Waits until workers have begun to read `n` pieces.
+static void await_begun(size_t n)
+{
+    double until = cluster_now() + CLUSTER_PATIENCE;
+    for (size_t lines = 0; lines < n; poll(NULL, 0, 5)) {
+        char *text = files_read("begun", NULL);
+        lines = 0;
+        for (const char *at = text; at != NULL && (at = strchr(at, '\n')) != NULL; at++)
+            lines++;
+        mem_free(text);
+        if (cluster_now() > until)
+            cluster_fail("workers have begun %zu pieces, not %zu", lines, n);
+    }
+}
+
+// The first worker that reads the second file waits there. The other one has to train on
+// this file, too, before the pass can end. In later passes the first worker goes on and
+// pushes the file's batches once more: none of them counts twice.
+static void straggler_counts_once(void **state)
+{
+    (void)state;
+    char words[FILES_PATH];
+    files_write("wait.sh", "cat >got.$$\n"
+                           "if cmp -s got.$$ sixths/ab && mkdir slow 2>/dev/null; then\n"
+                           "    echo >>begun\n"
+                           "    until test -e go; do sleep 0.02; done\n"
+                           "fi\n"
+                           "exec cat got.$$\n");
+    files_remove("many");
+    files_write("split.sh", "mkdir sixths && split -n l/6 data.svm sixths/\n");
+    assert_int_equal(cluster_system("sh split.sh"), 0);
+    snprintf(
+        words, sizeof(words),
+        "train --data sixths --format libsvm --epochs %d --json --out many --batch 64 "
+        "--dim 2 --mode async --threads 1 --backup-pieces "
+        "--pipe-command sh${IFS}wait.sh",
+        EPOCHS);
+    cluster_start("run", "launch --servers 2 --workers 2 -- %s", words);
+    await_begun(1);
+    cluster_await("run", files_path("pass 2/%d done", EPOCHS));
+    files_write("go", "");
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    all_were_trained_once();
+    cluster_none_left();
+}
+
 static void start_roles(const char *train, int workers)
 {
     cluster_start("scheduler",
@@ -182,8 +228,9 @@ int main(void)
         cluster_test(workers_die_in_async),      cluster_test(workers_die_in_ssp),
         cluster_test(workers_die_in_elastic),    cluster_test(workers_die_in_geo),
         cluster_test(workers_die_in_half_async), cluster_test(workers_die_in_sync),
-        cluster_test(worker_joins_async),        cluster_test(worker_joins_ssp),
-        cluster_test(worker_joins_sync),         cluster_test(stopped_worker_is_dead),
+        cluster_test(straggler_counts_once),     cluster_test(worker_joins_async),
+        cluster_test(worker_joins_ssp),          cluster_test(worker_joins_sync),
+        cluster_test(stopped_worker_is_dead),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

@@ -9,7 +9,8 @@
 //   - at the end every row is the sum of all pieces, each once, and so is the count of examples
 //   - no living process hangs or fails
 //
-// Some dead workers are ghosts: they were stopped until they were declared dead, and then
+// In half of the worlds idle workers also get the pieces of stragglers. Some dead workers are
+// ghosts: they were stopped until they were declared dead, and then
 // go on with their pieces while others do these again. Worker 0 does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -32,14 +33,26 @@ enum {
     // most LIVES - 1 times.
     LIVES = 3,
 };
-enum { CHOICE = 2, CONTENT, STEPS }; // numbers of random streams
+enum { CHOICE = 2, CONTENT, STEPS, BACKUPS }; // numbers of random streams
 
 // Bugs of the workers of this world.
 enum {
     WITHOUT_PARTS = N_BUGS, // all parts of a batch have the same identity
     WITHOUT_WAITING, // a worker reports batches as acknowledged that are still under way
 };
-enum { PIECES, SAVES, TORN, OTHERS, JOINS, DEATHS, RESENT, EVENTS, RESUMED, AGAIN };
+enum {
+    TWICE,
+    PIECES,
+    SAVES,
+    TORN,
+    OTHERS,
+    JOINS,
+    DEATHS,
+    RESENT,
+    EVENTS,
+    RESUMED,
+    AGAIN
+};
 
 enum doing {
     MAKES_TABLE,
@@ -83,6 +96,10 @@ struct world {
     struct van *apart;
     uint32_t away;
     uint64_t together_at;
+
+    // How often a piece was leased that another worker had got before, living or dead.
+    uint64_t twice;
+    uint8_t leased[MAX_PIECES];
 
     bool opened, done; // whether the pass was opened, and is done
     uint64_t examples, data;
@@ -134,6 +151,11 @@ static int64_t content(const struct world *w, uint64_t piece, uint32_t batch,
 static bool by_steps(const struct world *w)
 {
     return random_below(w->stage.o->seed, STEPS, 0, 2) == 1;
+}
+
+static bool has_backups(const struct world *w)
+{
+    return random_below(w->stage.o->seed, BACKUPS, 0, 2) == 1;
 }
 
 static bool in_cut(const uint8_t *cut, uint64_t piece)
@@ -290,6 +312,7 @@ static void on_leased(void *ctx, const struct van_message *m)
     switch (k->lease.what) {
     case WIRE_LEASE_PIECE:
         k->doing = WORKS;
+        k->world->twice += k->world->leased[k->lease.index]++ > 0;
         break;
     case WIRE_LEASE_MARK:
         k->doing = MARKS;
@@ -364,7 +387,8 @@ static void push_part(struct worker *k)
     }
     at->ts = begun(k, client_push(k->c.client, &p, &w->stage.said), "a push");
     k->group++;
-    k->not_before = now_in(w) + draw(w, 10 * MS);
+    bool slow = has_backups(w) && one_in(w, 30); // then others get the piece, too
+    k->not_before = now_in(w) + draw(w, (slow ? 800 : 10) * MS);
 }
 
 static void on_reported(void *ctx, const struct van_message *m)
@@ -500,13 +524,14 @@ static void begin_save(struct world *w)
 }
 
 // Checks the counts of a save. If a worker died between adding its steps and its report,
-// another worker does both again, so the steps may be counted twice.
+// another worker does both again, so the steps may be counted twice. So are those of two
+// workers that trained on the same piece.
 static void check_counted(struct world *w)
 {
     uint64_t should = examples_in(w, false), steps = 0, most = 0;
     for (uint32_t p = 0; p < w->n_pieces; p++)
         steps += in_cut(w->cut, p) ? BATCHES : 0;
-    most = steps + BATCHES * (w->deaths + w->stage.deaths);
+    most = steps + BATCHES * (w->deaths + w->stage.deaths + w->twice);
     if (w->cut_examples != should)
         failed(w, "save %llu says %llu examples of pieces that have %llu",
                (unsigned long long)w->save, (unsigned long long)w->cut_examples,
@@ -579,7 +604,10 @@ static void let_save(struct world *w)
 static void open_pass(struct world *w)
 {
     struct buf done = BUF_INIT(4096);
-    struct msg_pass m = {.pass = 1, .kind = WIRE_PASS_PIECES, .seed = w->stage.o->seed};
+    struct msg_pass m = {.pass = 1,
+                         .kind = WIRE_PASS_PIECES,
+                         .seed = w->stage.o->seed,
+                         .backups = has_backups(w)};
     struct wire_file_done f = {
         .bits = {(const char *)w->last.cut, (w->n_pieces + 7) / 8}};
     if (w->last.path[0] != 0) {
@@ -732,6 +760,7 @@ static void work(void *ctx)
 static void count(void *ctx, uint64_t *counts)
 {
     const struct world *w = ctx;
+    counts[TWICE] += w->twice;
     counts[DEATHS] += w->deaths + w->stage.deaths;
     counts[EVENTS] += w->stage.events;
     counts[RESENT] += w->resent + stage_resent(&w->stage);
@@ -740,6 +769,7 @@ static void count(void *ctx, uint64_t *counts)
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
 {
+    assert_true(counts[TWICE] > seeds);
     assert_true(counts[PIECES] > 5 * seeds && counts[SAVES] > seeds / 2);
     assert_true(counts[JOINS] > seeds && counts[DEATHS] > seeds / 10);
     assert_true(counts[OTHERS] > seeds / 2 && counts[TORN] > 0 && counts[RESENT] > seeds);
@@ -759,11 +789,13 @@ int main(int argc, char **argv)
         .program = "test_sim_passes",
         .bugs = {{WITHOUT_LATE_MARKS, .near = 100}, // only one world in hundreds shows it
                  {WITHOUT_ROSTER_OF_SAVES},
+                 {WITHOUT_SECOND_REPORTS},
                  {WITHOUT_TURNS},
                  {WITHOUT_PARTS, "without-parts"},
                  {WITHOUT_WAITING, "without-waiting"}},
-        .counted = {"pieces", "saves", "torn", "saves by another", "joins", "deaths",
-                    "messages sent again", "events", "resumed", "resumed again"},
+        .counted = {"pieces leased twice", "pieces", "saves", "torn", "saves by another",
+                    "joins", "deaths", "messages sent again", "events", "resumed",
+                    "resumed again"},
         .world = &world,
         .seeds = 200,
         .bug_seeds = 1000,

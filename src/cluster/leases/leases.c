@@ -106,8 +106,9 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
                                           // is not valid after this call
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
-        l->workers[i].holds = false; // this piece lies beyond the end of a file, so no
-                                     // worker has to finish it
+        l->workers[i].holds =
+            false; // this piece lies beyond the end of a file, or another
+                   // worker has finished it
     l->examples = by_piece(l) ? m->examples : 0;
     l->all_finished = false;
     if (by_piece(l))
@@ -159,14 +160,17 @@ static void keep_report(struct leases *l, struct wire_text report)
     l->n_reports++;
 }
 
-bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
+bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
+                 bool *ret_forget)
 {
     struct leases_worker *w = find_worker(l, id);
+    *ret_forget = false;
     if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
         return false;
     if (leases_scores(l) && !has_room(l, m->report))
         return false; // the worker keeps the piece and reports again
-    bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
+    bool news = by_piece(l) ? leases_piece_done(l, w, m, ret_forget)
+                            : leases_share_done(l, w, m);
     if (news) {
         uint64_t examples = m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
         w->pieces += by_piece(l);

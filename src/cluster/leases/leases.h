@@ -10,6 +10,13 @@
 // until a worker reports one as the last. A piece behind the end is done when a worker
 // reports it with no examples.
 //
+// Backups: if the driver asks for them, a worker for which no free piece is left gets the
+// piece that another worker has had for the longest time. The first report counts. Servers
+// apply each push of a piece once, whichever worker sends it, and they may forget the
+// pushes of the piece when both workers have reported. No backup is handed out while a save
+// is being marked: pushes that one worker sends before its mark, and the other after its
+// own, would be in the save in part.
+//
 // Buckets: in the first pass after the scheduler's start a worker that leases a piece
 // deals its examples into all buckets instead of training on them. When all pieces are
 // dealt, the buckets are leased instead: they are the pieces of one more file, which
@@ -75,10 +82,12 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
 void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
                 struct msg_leased *ret);
 
-// Takes a worker's report of a finished piece. Returns true if the report is new (servers
-// may then forget the pushes of the piece), false if the piece was already done, or if
-// the worker had lost the piece because it was declared dead.
-bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m);
+// Takes a worker's report of a finished piece. Returns true if the report is new, false if
+// the piece was already done, or if the worker had lost the piece because it was declared
+// dead. *ret_forget tells whether servers may now forget the pushes of the piece: no living
+// worker trains on it any more.
+bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m,
+                 bool *ret_forget);
 
 // Adds and removes workers. A new worker gets pieces at once, but takes part in passes of
 // shares only from the next pass on. leases_worker_joined returns 0 or TUG_ENOMEM.

@@ -97,7 +97,7 @@ static void report(uint32_t w)
                                .at_end = h->file < FILES && h->index + 1 >= PIECES,
                                .examples = h->file == FILES ? 10 : 0};
     m.holds[w] = false;
-    bool news = leases_done(m.l, w + 1, &d);
+    bool news = leases_done(m.l, w + 1, &d, &(bool){0});
     leases_check(m.l);
     if (behind) // by now all pieces may have been dealt, so that the scheduler does
                 // not lease this piece again

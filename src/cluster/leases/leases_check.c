@@ -1,5 +1,5 @@
 // Invariants of the leases between two calls, in builds with assertions: every piece is
-// free, done, or with one living worker, and is counted as what it is.
+// free, done, or with a living worker, and is counted as what it is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases/leases_internal.h"
@@ -26,7 +26,8 @@ static void held_piece_is_leased(const struct leases *l, const struct leases_wor
         return;
     assert(w->alive && w->knows_file);
     assert(w->file < l->n_files && w->index < l->files[w->file].made);
-    assert(l->files[w->file].p[w->index].state == PIECE_LEASED);
+    const struct piece *p = &l->files[w->file].p[w->index];
+    assert(p->state == PIECE_LEASED || (p->state == PIECE_DONE && l->pass.backups));
 }
 
 // No piece is reserved for a worker whose session has ended, because it will not ask for
@@ -62,16 +63,20 @@ static void holders_are_counted(const struct leases *l, uint32_t file)
     assert(holders == l->files[file].holders);
 }
 
-// A leased piece has exactly one holder: with two holders it would be trained on twice,
-// with no holder never.
-static void leased_piece_has_one_holder(const struct leases *l, uint32_t file,
-                                        uint64_t index)
+// A leased piece has one holder, or two if backups are handed out: with no holder, no worker
+// would train on it. When a piece is done, the slower of two may still train on it.
+static void holders_of_piece_are_counted(const struct leases *l, uint32_t file,
+                                         uint64_t index)
 {
-    uint32_t holders = 0;
+    const struct piece *p = &l->files[file].p[index];
+    uint32_t holders = 0, most = l->pass.backups ? 2 : 1;
     for (uint32_t i = 0; i < l->n_workers; i++)
         holders += l->workers[i].holds && l->workers[i].file == file &&
                    l->workers[i].index == index;
-    assert(holders == (l->files[file].p[index].state == PIECE_LEASED ? 1 : 0));
+    assert(holders == p->holders);
+    assert(p->state != PIECE_LEASED || (holders > 0 && holders <= most));
+    assert(p->state != PIECE_FREE || holders == 0);
+    assert(p->state != PIECE_DONE || holders < most);
 }
 
 // f->done counts the finished pieces before the end of a file: a pass is done when it
@@ -97,7 +102,7 @@ static void file_holds(const struct leases *l, uint32_t file, uint64_t turn)
     assert(f->in_order || f->count <= f->made);
     holders_are_counted(l, file);
     if (f->made > 0)
-        leased_piece_has_one_holder(l, file, turn % f->made);
+        holders_of_piece_are_counted(l, file, turn % f->made);
     if (sampled_now(turn, f->made))
         pieces_are_counted(f);
 }

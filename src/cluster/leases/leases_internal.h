@@ -27,7 +27,10 @@ struct piece {
     uint32_t had; // index of the worker that did this piece in the previous pass, or
                   // LEASES_NOBODY
     uint8_t state;
-    bool held; // the worker `had` still has the piece in memory
+    uint8_t
+        holders; // the number of workers that train on it: 1, or 2 with a backup, while it
+                 // is leased; when it is done, 1 while the slower of two goes on
+    bool held;   // the worker `had` still has the piece in memory
     // In this pass a worker died while it held the piece, and it may have pushed a part
     // of the piece's batches.
     bool left;
@@ -68,6 +71,7 @@ struct leases_worker {
     bool holds;
     uint32_t file; // file of the piece that the worker holds, or held last
     uint64_t index;
+    uint64_t since; // the number of leases of the pass before this one
     bool knows_file;
     uint64_t reserved; // the number of free pieces that the worker had in the previous
                        // pass
@@ -108,7 +112,8 @@ struct leases {
     size_t n_order;
     uint64_t unreserved; // the number of free pieces in `order` that no living worker
                          // had in the previous pass
-    size_t cursor; // position in `order`; all unreserved free pieces lie at or after it
+    size_t cursor;   // position in `order`; all unreserved free pieces lie at or after it
+    uint64_t leased; // the number of pieces that were leased in this pass
     uint64_t examples;
 
     uint64_t view;  // number of the newest division of batches into shares
@@ -160,7 +165,7 @@ int leases_prepare(struct leases *l); // makes the pieces of a new pass; returns
                                       // TUG_ENOMEM
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
-                       const struct msg_piece_done *m);
+                       const struct msg_piece_done *m, bool *ret_forget);
 // Makes the pieces of worker w, which has died, free for other workers.
 void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // Returns whether all pieces of the pass are done, and gets the number of finished pieces

@@ -4,7 +4,8 @@
 // no living worker had. Then it gets a piece of the worker that has the most pieces of
 // its own left, as long as that worker has more than one. So no worker idles while
 // another has many pieces, and a worker's last piece is left to it, since it may hold
-// that piece in memory.
+// that piece in memory. With backups it gets such a last piece, too, and then the unfinished
+// piece that was leased first.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -83,6 +84,7 @@ static void skip_file(struct file *f)
     for (uint64_t i = 0; i < f->made; i++) {
         f->p[i].state = PIECE_DONE;
         f->p[i].left = f->p[i].before = f->p[i].in_cut = false;
+        f->p[i].holders = 0;
         f->p[i].examples = 0;
     }
 }
@@ -106,6 +108,7 @@ static int begin_file(struct leases *l, uint32_t file)
         f->p[i].state = before ? PIECE_DONE : PIECE_FREE;
         f->p[i].before = f->p[i].in_cut = before;
         f->p[i].left = false;
+        f->p[i].holders = 0;
         f->p[i].examples = 0;
         f->done += before && i < f->count;
         f->returned += f->in_order && !before;
@@ -166,13 +169,16 @@ int leases_prepare(struct leases *l)
 static void leases_pieces_take(struct leases *l, struct leases_worker *w, uint32_t file,
                                uint64_t index)
 {
+    struct piece *p = &l->files[file].p[index];
     assert(w->alive && !w->holds);
-    assert(l->files[file].p[index].state == PIECE_FREE);
-    l->files[file].p[index].state = PIECE_LEASED;
+    assert(p->state == PIECE_FREE ? p->holders == 0 : p->holders == 1);
+    p->state = PIECE_LEASED;
+    p->holders++;
     l->files[file].holders++;
     w->holds = w->knows_file = true;
     w->file = file;
     w->index = index;
+    w->since = l->leased++;
 }
 
 // Returns the first free piece from *cursor on that is reserved for `whose` (NULL: for
@@ -245,12 +251,15 @@ static bool take_of(struct leases *l, struct leases_worker *w, struct leases_wor
     return take_from_file(l, w, at->file, 0, rich);
 }
 
-static bool take_from_richest(struct leases *l, struct leases_worker *w)
+// Gives worker w a piece of the worker that has the most pieces reserved, if it has `least`
+// or more.
+static bool take_from_richest(struct leases *l, struct leases_worker *w, uint64_t least)
 {
     struct leases_worker *rich = NULL;
     for (uint32_t i = 0; i < l->n_workers; i++) {
         struct leases_worker *v = &l->workers[i];
-        if (v->alive && v->reserved > 1 && (rich == NULL || v->reserved > rich->reserved))
+        if (v->alive && v->reserved >= least &&
+            (rich == NULL || v->reserved > rich->reserved))
             rich = v;
     }
     if (rich == NULL || !take_of(l, w, rich))
@@ -300,12 +309,40 @@ static bool take_in_order(struct leases *l, struct leases_worker *w)
     return true;
 }
 
+// Returns whether a second worker may train on the piece that v has.
+static bool may_back_up(const struct leases *l, const struct leases_worker *v)
+{
+    const struct file *f = &l->files[v->file];
+    return v->holds && f->p[v->index].state == PIECE_LEASED &&
+           f->p[v->index].holders == 1 && v->index < f->count &&
+           !leases_deals(l, v->file);
+}
+
+static bool take_backup(struct leases *l, struct leases_worker *w)
+{
+    const struct leases_worker *first = NULL;
+    for (uint32_t i = 0; i < l->n_workers && !leases_marking(l); i++) {
+        const struct leases_worker *v = &l->workers[i];
+        if (may_back_up(l, v) && (first == NULL || v->since < first->since))
+            first = v;
+    }
+    if (first != NULL)
+        leases_pieces_take(l, w, first->file, first->index);
+    return first != NULL;
+}
+
+static bool take(struct leases *l, struct leases_worker *w)
+{
+    return take_own(l, w) || take_unreserved(l, w) || take_in_order(l, w) ||
+           take_from_richest(l, w, 2) ||
+           (l->pass.backups && (take_from_richest(l, w, 1) || take_backup(l, w)));
+}
+
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret)
 {
     if (!l->prepared && (leases_prepare(l) != 0 || !l->prepared))
         return;
-    if (!w->holds && !take_own(l, w) && !take_unreserved(l, w) && !take_in_order(l, w) &&
-        !take_from_richest(l, w))
+    if (!w->holds && !take(l, w))
         return;
     ret->what = !leases_scores(l)                     ? WIRE_LEASE_PIECE
                 : l->pass.kind == WIRE_PASS_TEST_BEST ? WIRE_LEASE_SCORE_BEST
@@ -343,14 +380,19 @@ static void look_if_dealt(struct leases *l)
 }
 
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
-                       const struct msg_piece_done *m)
+                       const struct msg_piece_done *m, bool *ret_forget)
 {
     if (!w->holds || w->file != m->file || w->index != m->index)
         return false;
     struct file *f = &l->files[w->file];
     struct piece *p = &f->p[w->index];
+    bool news = p->state != PIECE_DONE;
     w->holds = false;
     f->holders--;
+    p->holders--;
+    *ret_forget = p->holders == 0 || bug_in(l->bugs, WITHOUT_SECOND_REPORTS);
+    if (!news)
+        return false;
     p->state = PIECE_DONE;
     p->had = (uint32_t)(w - l->workers);
     p->held = m->held != 0;
@@ -364,13 +406,18 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
 
 static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
 {
-    assert(w->holds && l->files[w->file].p[w->index].state == PIECE_LEASED);
+    assert(w->holds && l->files[w->file].p[w->index].holders > 0);
     struct file *f = &l->files[w->file];
     struct piece *p = &f->p[w->index];
     w->holds = false;
     f->holders--;
-    p->state = PIECE_FREE;
+    p->holders--;
+    if (p->state == PIECE_DONE)
+        return; // the other worker has finished it
     p->left = true;
+    if (p->holders > 0)
+        return; // the other worker goes on
+    p->state = PIECE_FREE;
     if (f->in_order) {
         f->returned += w->index < f->count;
         return;

@@ -82,7 +82,7 @@ static bool done(uint32_t worker, const struct msg_leased *got, struct wire_text
                                          got->index + 1 >= pieces[in_truth(got->file)],
                                .examples = 1,
                                .report = report};
-    bool news = leases_done(l, worker, &m);
+    bool news = leases_done(l, worker, &m, &(bool){0});
     leases_check(l);
     return news;
 }

@@ -182,7 +182,7 @@ static void report(uint32_t worker, const struct msg_leased *piece, bool held)
                                   .at_end = piece->index + 1 >= m.pieces[piece->file],
                                   .examples = behind ? 0 : 10 + piece->index,
                                   .report = wire_text("12345678")};
-    bool news = leases_done(m.l, id_of(worker), &done);
+    bool news = leases_done(m.l, id_of(worker), &done, &(bool){0});
     assert_int_equal(news, held);
     if (!news || behind)
         return;
@@ -356,7 +356,7 @@ static int in_file_order(uint64_t pass, bool held)
         follow += got.index == before + 1;
         before = done.index = got.index;
         done.at_end = got.index + 1 == MAX_PIECES;
-        assert_true(leases_done(m.l, id_of(0), &done));
+        assert_true(leases_done(m.l, id_of(0), &done, &(bool){0}));
     }
     return follow;
 }
@@ -390,7 +390,8 @@ static void test_held_pieces_are_shuffled(void **state)
         leases_ask(m.l, id_of(1), &(struct msg_lease){.pass = p.pass}, &got);
         assert_int_equal(got.index, i);
         assert_true(leases_done(m.l, id_of(1),
-                                &(struct msg_piece_done){.pass = p.pass, .index = i}));
+                                &(struct msg_piece_done){.pass = p.pass, .index = i},
+                                &(bool){0}));
     }
     leases_close(m.l);
 }
@@ -408,7 +409,7 @@ static void done_by(uint32_t worker, uint64_t pass, const struct msg_leased *of)
                                   .index = of->index,
                                   .held = true,
                                   .at_end = of->index + 1 == m.pieces[of->file]};
-    assert_true(leases_done(m.l, id_of(worker), &done));
+    assert_true(leases_done(m.l, id_of(worker), &done, &(bool){0}));
 }
 
 // A worker that joined late must read the pieces that it takes from another worker, which
@@ -713,15 +714,15 @@ static void test_shares_reports(void **state)
     (void)state;
     struct leases *l = open_shares(2);
     struct msg_piece_done done = {.pass = 1, .examples = 5, .report = wire_text("r")};
-    assert_true(leases_done(l, id_of(0), &done));
+    assert_true(leases_done(l, id_of(0), &done, &(bool){0}));
     leases_worker_dead(l, id_of(0)); // every worker reports the examples of the whole
                                      // pass, so they count once
-    assert_true(leases_done(l, id_of(1), &done));
-    assert_false(leases_done(l, id_of(1), &done));
+    assert_true(leases_done(l, id_of(1), &done, &(bool){0}));
+    assert_false(leases_done(l, id_of(1), &done, &(bool){0}));
     done.index = 1;
-    assert_true(leases_done(l, id_of(1), &done));
+    assert_true(leases_done(l, id_of(1), &done, &(bool){0}));
     done.pass = 2;
-    assert_false(leases_done(l, id_of(1), &done));
+    assert_false(leases_done(l, id_of(1), &done, &(bool){0}));
     struct msg_pass_state st;
     struct buf b = BUF_INIT(100);
     leases_state(l, 1, &st, &b);
@@ -759,7 +760,7 @@ static void test_no_memory(void **state)
                     continue;
                 struct msg_piece_done d = {
                     .pass = 1, .file = got.file, .index = got.index};
-                done += leases_done(l, 9, &d);
+                done += leases_done(l, 9, &d, &(bool){0});
             }
             assert_int_equal(done, 10);
             leases_close(l);
@@ -819,11 +820,11 @@ static void test_cut(void **state)
     assert_int_equal(leases_worker_joined(l, id_of(2)), 0);
     assert_int_equal(ask_marked(l, 2, 0).what, WIRE_LEASE_MARK);
     struct msg_piece_done done = {.pass = 1, .index = a.index};
-    assert_true(leases_done(l, id_of(0), &done));
+    assert_true(leases_done(l, id_of(0), &done, &(bool){0}));
     assert_int_equal(ask_marked(l, 0, 0).what, WIRE_LEASE_MARK);
     assert_int_equal(ask_marked(l, 0, SAVE).what, WIRE_LEASE_WAIT);
     done.index = b.index;
-    assert_true(leases_done(l, id_of(1), &done));
+    assert_true(leases_done(l, id_of(1), &done, &(bool){0}));
     assert_false(cut_of(l, SAVE, &bits).known);
     assert_int_equal(ask_marked(l, 1, 0).what, WIRE_LEASE_MARK);
     assert_int_equal(ask_marked(l, 1, SAVE).what, WIRE_LEASE_WAIT);
@@ -869,7 +870,7 @@ static void test_saves_in_a_resumed_pass(void **state)
     struct msg_leased got = ask_marked(l, 0, 0);
     assert_int_equal(got.what, WIRE_LEASE_PIECE);
     struct msg_piece_done done = {.pass = 1, .index = got.index, .examples = 8};
-    assert_true(leases_done(l, id_of(0), &done));
+    assert_true(leases_done(l, id_of(0), &done, &(bool){0}));
     assert_false(cut_of(l, 51, &bits).known);
     assert_int_equal(ask_marked(l, 0, 51).what, WIRE_LEASE_WAIT);
     c = cut_of(l, 51, &bits);
@@ -902,7 +903,8 @@ static void test_done_piece_behind_the_end_of_a_file(void **state)
     }
     for (uint32_t i = 0; i < 2; i++)
         assert_true(leases_done(
-            l, id_of(i), &(struct msg_piece_done){.pass = 1, .index = i, .at_end = 1}));
+            l, id_of(i), &(struct msg_piece_done){.pass = 1, .index = i, .at_end = 1},
+            &(bool){0}));
     assert_int_equal(wire_put_file_done(&list, &bits), 0);
     pass = (struct msg_pass){.pass = 2, .done = {list.data, (uint32_t)list.len}};
     assert_int_equal(leases_pass(l, &pass, NULL), 0);

@@ -89,9 +89,10 @@ void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
     f->msg.pass = m->pass;
     f->msg.piece = (uint64_t)m->file << 40 | m->index;
     f->version = s->roster.version + s->changed;
-    if (leases_done(s->leases, n->n.id, m))
+    bool may_forget;
+    if (leases_done(s->leases, n->n.id, m, &may_forget))
         n->progress_at = s->now;
-    else
+    if (!may_forget)
         s->n_forgets--;
     answer(s, n, request, 0, NULL);
 }
