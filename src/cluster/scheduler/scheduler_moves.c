@@ -447,7 +447,9 @@ void scheduler_hold_serve(struct scheduler *s, struct sched_node *n, uint64_t re
     if (!n->holds)
         n->hold_since = s->now;
     n->holds = m->on != 0 && !bug_in(s->o.bugs, WITHOUT_HOLDS);
-    n->held = n->holds && may_hold(s, n) && servers_know_owners(s);
+    // Before the cluster is complete, no placement exists that could be held.
+    n->held = n->holds && s->roster.epoch != 0 && may_hold(s, n) &&
+              servers_know_owners(s);
     // Moves begin at once: the next hold, which waits for them, may already be on its way.
     if (!n->holds && s->phase == SCHEDULER_RUNNING && s->moving.wanted[0] != NULL &&
         !s->moving.plan_again)
