@@ -1,0 +1,98 @@
+// A journal: what the scheduler has decided, kept so that a scheduler that was killed and
+// started again goes on. It is a sequence of groups of bytes. A group is written and made
+// durable as a whole, so that after a crash it is there completely or not at all.
+//
+// The file, DIR/journal, has mode 0600, because it contains the key of sessions:
+//
+//   head    "tugjour1", a random number (u64), and a checksum of both (u64)
+//   group   "tgrp", the length of its bytes (u32), a checksum (u64), the bytes, and zeros
+//           up to a multiple of 8
+//
+// The checksum covers length, bytes, the random number and the group's place, so bytes of
+// another file, or of another place, are not taken for a group. A group is written only
+// after the previous one is durable. So a damaged group at the end was not finished before
+// a crash: it is cut off. A damaged group before a sound one is damage of the disk, and
+// an error. A file is made or replaced by a rename after all of it is durable, so its
+// first group, which may be empty, is never cut off.
+//
+// The directory is locked while the journal is open: a second scheduler is refused.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_JOURNAL_JOURNAL_H
+#define TUG_CLUSTER_JOURNAL_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { JOURNAL_GROUP_MAX = 256 << 20 }; // most bytes of one group
+
+struct journal;
+
+struct journal_ops {
+    int (*replay)(struct journal *j,
+                  int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
+                  void *ctx, struct err *e);
+    int (*commit)(struct journal *j, const void *bytes, size_t n, struct err *e);
+    int (*replace)(struct journal *j, const void *bytes, size_t n, struct err *e);
+    uint64_t (*bytes)(const struct journal *j);
+    void (*close)(struct journal *j);
+};
+
+// The first member of every journal.
+struct journal {
+    const struct journal_ops *ops;
+};
+
+// Opens the journal in a directory, which is made if it is missing. Returns TUG_EUSAGE if
+// another process has it open, TUG_EIO if the directory or the file cannot be used, and
+// TUG_EDATA if the file is damaged or is not a journal. The journal of a new directory
+// has no groups.
+int journal_open(struct journal **ret, const char *dir, struct err *e);
+
+static inline void journal_close(struct journal *j)
+{
+    if (j != NULL)
+        j->ops->close(j);
+}
+
+// Calls `each` with each group in its order, until it returns an error. Call it before
+// the first commit.
+static inline int journal_replay(struct journal *j,
+                                 int (*each)(void *ctx, const void *bytes, size_t n,
+                                             struct err *e),
+                                 void *ctx, struct err *e)
+{
+    return j->ops->replay(j, each, ctx, e);
+}
+
+// Adds a group and makes it durable. After a failure the group counts as not written, and
+// all further calls fail with the same error: nothing may be answered any more.
+static inline int journal_commit(struct journal *j, const void *bytes, size_t n,
+                                 struct err *e)
+{
+    return j->ops->commit(j, bytes, n, e);
+}
+
+// Replaces all groups by this one.
+static inline int journal_replace(struct journal *j, const void *bytes, size_t n,
+                                  struct err *e)
+{
+    return j->ops->replace(j, bytes, n, e);
+}
+
+// Returns the size of the journal.
+static inline uint64_t journal_bytes(const struct journal *j)
+{
+    return j->ops->bytes(j);
+}
+
+// Reads the groups of a journal's bytes. Returns TUG_EDATA if they are damaged; else 0,
+// and *ret_end is the end of the last sound group. `name` is used in errors.
+int journal_read(const void *bytes, size_t n, const char *name, uint64_t *ret_end,
+                 int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
+                 void *ctx, struct err *e);
+
+#endif
