@@ -13,6 +13,7 @@ struct scheduler_values {
     uint64_t servers, workers;
     double dead_timeout, gather_timeout;
     bool announce;
+    const char *state; // directory of the journal, or NULL
     // This is not an option. True: no command has started the other processes, so some
     // may connect after a run that never began has ended. The scheduler then waits a
     // little to send them the reason.

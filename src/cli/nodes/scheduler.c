@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/nodes/roles.h"
 #include "cli/train_output.h"
+#include "cluster/journal/journal.h"
 #include "cluster/scheduler/scheduler.h"
 #include "launch/processes.h"
 #include "os/clock.h"
@@ -55,6 +56,9 @@ static const struct option options[] = {
     {"announce", FLAG_AT(announce),
      "write the address to descriptor 3 when it listens, and at the end the reason of a "
      "failure, for tug launch"},
+    {"state", .group = "Files", STRING_AT(state, "DIR"),
+     "keep the state of the cluster in this directory: a scheduler that was killed "
+     "continues when it is started again with the same options (not with -- train)"},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
@@ -84,6 +88,7 @@ struct process {
     struct usage *usage;
     struct role_http *http;
     struct train_facts *facts; // of the training that this process drives, or NULL
+    struct journal *journal;   // with --state, or NULL
     struct scheduler *scheduler;
     struct van *van;
     char address[VAN_ADDRESS_MAX];
@@ -120,6 +125,33 @@ static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
     return 0;
 }
 
+// Opens the journal of --state. The state of a driver is not kept, so a scheduler that
+// drives a training could not continue it.
+static int open_state(struct process *p, const char *dir, bool drives, struct err *e)
+{
+    if (dir == NULL)
+        return 0;
+    if (drives)
+        return err_set(e, TUG_EUSAGE,
+                       "--state cannot be used with -- train: the training would not "
+                       "continue; leave it out, and use --resume after a failure");
+    int rc = journal_open(&p->journal, dir, e);
+    return rc == 0 ? 0 : err_wrap(e, "--state");
+}
+
+// Lets a scheduler that is started again listen where the members look for it.
+static int take_port(struct process *p, struct err *e)
+{
+    char host[VAN_ADDRESS_MAX];
+    const char *tcp = strstr(scheduler_address(p->scheduler), "tcp://");
+    uint16_t port;
+    if (tcp == NULL || p->node.node.options.port != 0)
+        return 0;
+    TRY(route_split(tcp, host, sizeof(host), &port, e));
+    p->node.node.options.port = port;
+    return 0;
+}
+
 static int open_scheduler(struct process *p, const struct scheduler_values *v,
                           bool drives, struct err *e)
 {
@@ -135,6 +167,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .pid = (uint32_t)getpid(),
         .host = p->node.node.host,
         .ends_in_order = drives,
+        .journal = p->journal,
         .usage = p->usage,
         .run_facts = p->facts != NULL ? train_facts_put : NULL,
         .run_facts_ctx = p->facts,
@@ -143,6 +176,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
     TRY(node_make_token(&p->node.node, e));
     TRY(node_random(o.session_key, e));
     TRY(scheduler_open(&p->scheduler, &o, e));
+    TRY(take_port(p, e));
     struct van_handler h = scheduler_handler(p->scheduler);
     TRY(node_van(&p->node.node, &p->van, &h, true, e));
     TRY(node_listen(&p->node.node, p->van, 0, p->address, e));
@@ -286,6 +320,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
                        const struct training *t, struct err *e)
 {
     struct err why = {0};
+    TRY(open_state(p, v->state, t != NULL, e));
     TRY(open_scheduler(p, v, t != NULL, e));
     TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, e));
     TRY(begin_driver(p, t, e));
@@ -347,6 +382,7 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     node_take_token(&p->node.node);
     van_free(p->van);
     scheduler_close(p->scheduler);
+    journal_close(p->journal);
     train_setup_close(&p->setup);
     train_facts_close(p->facts);
     usage_close(p->usage);

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "cluster/scheduler/scheduler_internal.h"
+#include "cluster/scheduler/scheduler_keep.h"
 
 enum { QUEUED_MAX = 64 << 20 }; // limit of bytes that are queued for one peer
 // A peer that is not a node may be silent for this time.
@@ -43,7 +44,7 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
         return err_nomem(e, "the scheduler");
     s->o = *o;
     snprintf(s->host, sizeof(s->host), "%s", o->host != NULL ? o->host : "");
-    s->session = o->session_base;
+    s->session = s->unix_base = o->session_base;
     s->reports = BUF_INIT(WIRE_BYTES_MAX);
     s->roster.servers = o->servers;
     s->roster.workers = o->workers;
@@ -53,6 +54,8 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
         leases_set_bugs(s->leases, o->bugs);
     if (rc == 0 && scheduler_list(s) != 0)
         rc = err_nomem(e, "the roster");
+    if (rc == 0)
+        rc = scheduler_keep_open(s, e);
     if (rc != 0) {
         scheduler_close(s);
         return rc;
@@ -65,6 +68,7 @@ void scheduler_close(struct scheduler *s)
 {
     if (s == NULL)
         return;
+    scheduler_keep_close(s);
     leases_close(s->leases);
     roster_free(&s->roster);
     scheduler_moving_free(s);
@@ -104,8 +108,20 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
 {
     assert(msg != NULL);
     // A lost message is requested again, or sent again by a later tick.
-    if (scheduler_has_room(s, link))
+    if (!scheduler_has_room(s, link))
+        return;
+    if (s->keep != NULL)
+        scheduler_keep_send(s, link, type, request, msg);
+    else
         (void)van_send(s->van, link, type, request, msg, NULL);
+}
+
+void scheduler_part(struct scheduler *s, van_link link)
+{
+    if (s->keep != NULL)
+        scheduler_keep_close_link(s, link);
+    else
+        van_close_link(s->van, link);
 }
 
 void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
@@ -136,7 +152,7 @@ const char *scheduler_name(const struct sched_node *n, char to[ROSTER_NAME_MAX])
 // that has passed.
 uint64_t scheduler_unix_ns(const struct scheduler *s)
 {
-    return s->o.session_base + (s->now - s->served_at);
+    return s->unix_base + (s->now - s->served_at);
 }
 
 static struct link *find_link(struct scheduler *s, van_link link)
@@ -190,7 +206,7 @@ static void turn_away(struct scheduler *s, struct link *l, int code, const char 
     err_set(&e, code, "%s: %s", van_peer(s->van, l->link), why);
     on_refused(s, &e, s->now);
     scheduler_refuse(s, l->link, 0, code, why);
-    van_close_link(s->van, l->link);
+    scheduler_part(s, l->link);
     scheduler_forget_link(s, l);
 }
 
@@ -392,7 +408,7 @@ static uint64_t close_idle(struct scheduler *s)
         s->idle_look = s->now + IDLE_LOOK_NS;
         if (s->now - l->heard < IDLE_NS)
             continue;
-        van_close_link(s->van, l->link);
+        scheduler_part(s, l->link);
         scheduler_forget_link(s, l);
     }
     return s->idle_look;
@@ -427,6 +443,7 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, scheduler_spread_roster(s));
     next = clock_earlier(next, scheduler_work_tick(s));
     next = clock_earlier(next, scheduler_mark_work(s));
+    scheduler_keep_tick(s);
     // The scheduler runs often enough to notice that it was stopped: see forgive_silence.
     s->due = clock_earlier(next, now + s->o.dead_timeout_ns / 8);
     scheduler_check(s);
@@ -453,6 +470,7 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
     s->due = s->idle_look = VAN_NEVER;
     snprintf(s->address, sizeof(s->address), "%s", address);
     s->changed = true;
+    scheduler_keep_serve(s);
 }
 
 void scheduler_stop(struct scheduler *s, const struct err *why)
@@ -473,4 +491,9 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why)
 const struct roster *scheduler_roster(const struct scheduler *s)
 {
     return &s->roster;
+}
+
+const char *scheduler_address(const struct scheduler *s)
+{
+    return s->address;
 }

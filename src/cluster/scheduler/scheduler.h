@@ -34,6 +34,8 @@
 #include "os/usage.h"
 #include "van/van.h"
 
+struct journal;
+
 struct scheduler_options {
     uint64_t cluster;          // hash of the cluster's name, as in msg_hello
     uint32_t servers, workers; // number of processes of each role
@@ -51,6 +53,10 @@ struct scheduler_options {
     // wait for that.
     bool ends_in_order;
     uint64_t bugs; // tests: injected bugs (cluster/bugs.h)
+    // Keeps what the scheduler has decided (cluster/journal), and a scheduler that is
+    // opened with it later continues from there; NULL: nothing is kept. Belongs to the
+    // caller.
+    struct journal *journal;
     // For the status; both may be NULL. `usage` is what the process uses. run_facts writes
     // the member `name` into an open object: what a driver in this process knows of its
     // run.
@@ -94,5 +100,9 @@ struct scheduler_moves {
     uint64_t left, done, failed, bytes, longest_stop_ns;
 };
 struct scheduler_moves scheduler_moves(const struct scheduler *s);
+
+// Returns the address at which the scheduler listened before it was started again; empty
+// if it begins a cluster. Members look for it there.
+const char *scheduler_address(const struct scheduler *s);
 
 #endif

@@ -256,6 +256,12 @@ struct scheduler {
                      // finish the run
     bool finished;
 
+    // The journal and what waits for it (scheduler_keep.c); NULL without a journal.
+    struct keep *keep;
+    bool restored;      // the journal had the state of a cluster
+    uint64_t starts;    // the number of schedulers that were started with this journal
+    uint64_t unix_base; // time since 1970 at which this one was started
+
     uint64_t events; // number of events so far, which scheduler_check counts
     bool made_up;    // tests: the state is impossible and is not checked
 };
@@ -267,6 +273,7 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes);
 bool scheduler_has_room(const struct scheduler *s, van_link link);
 void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
                     const void *msg);
+void scheduler_part(struct scheduler *s, van_link link); // closes the link
 void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
                       const char *why);
 void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -363,6 +370,14 @@ void scheduler_moving_free(struct scheduler *s);
 // requested it, and the peer's address.
 void scheduler_note_order(struct scheduler *s, uint8_t kind, const char *who,
                           enum wire_role role, const char *from, const char *what);
+
+// Defined in scheduler_keep.c, for a scheduler with a journal: these wait until the state
+// is durable. scheduler_keep_send_roster takes over one use of x.
+void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
+                         uint64_t request, const void *msg);
+void scheduler_keep_send_roster(struct scheduler *s, van_link link, uint64_t request,
+                                struct encoded_roster *x);
+void scheduler_keep_close_link(struct scheduler *s, van_link link);
 
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);

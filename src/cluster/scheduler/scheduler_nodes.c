@@ -349,7 +349,7 @@ void scheduler_close_link(struct scheduler *s, struct sched_node *n)
     for (uint32_t i = 0; i < s->n_links; i++)
         if (s->links[i].link == link)
             scheduler_forget_link(s, &s->links[i]);
-    van_close_link(s->van, link);
+    scheduler_part(s, link);
 }
 
 static void attach(struct scheduler *s, struct sched_node *n, struct link *l)

@@ -247,6 +247,10 @@ void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link l
         return;
     const struct van_release release = {scheduler_drop_roster, x};
     x->users++;
+    if (s->keep != NULL) {
+        scheduler_keep_send_roster(s, link, request, x);
+        return;
+    }
     (void)van_send(s->van, link, MSG_ROSTER, request, &x->msg, &release);
 }
 

@@ -27,7 +27,7 @@ static void close_beats(struct scheduler *s, struct link *l)
     l->beats = SCHEDULER_NOBODY;
     if (l->node != SCHEDULER_NOBODY)
         return;
-    van_close_link(s->van, l->link);
+    scheduler_part(s, l->link);
     scheduler_forget_link(s, l);
 }
 

@@ -140,6 +140,11 @@ void scheduler_pass_serve(struct scheduler *s, struct sched_node *n, uint64_t re
     struct err e = {0};
     if (refused_for_part(s, n, request, MSG_PASS, WIRE_DRIVER))
         return;
+    if (s->keep != NULL) {
+        scheduler_refuse(s, n->link, request, TUG_EUSAGE,
+                         "a scheduler with --state does not keep the passes of a driver");
+        return;
+    }
     if (s->phase == SCHEDULER_GATHERING)
         return; // the driver asks again
     if (refused_for_driver(s, n, request, MSG_PASS))

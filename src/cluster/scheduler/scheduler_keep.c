@@ -1,0 +1,446 @@
+// Keeps the scheduler's state in a journal (cluster/journal).
+//
+// A scheduler with a journal sends nothing at once. Messages and the closing of links
+// wait until the end of the round of events. Then the rows of the state that have changed
+// (scheduler_rows.c) are written as one group, and after that is durable the messages are
+// sent. So whatever a node was told is known to the next scheduler, whichever event or
+// deadline has changed it, and a round costs at most one group.
+//
+// If the journal cannot be written, nothing is sent any more and the scheduler finishes
+// with that error. The members wait for another scheduler.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/scheduler/scheduler_keep.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/journal/journal.h"
+#include "wire/wire.h"
+
+// The journal is replaced by the current rows when it has grown by this many bytes, and
+// to four times of its size after the last time.
+enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
+
+// Each row of a group begins with this head.
+struct row_head {
+    uint32_t kind, index;
+    uint64_t n;
+};
+
+// A message, an encoded roster, or the closing of the link, which waits.
+struct outgoing {
+    van_link link;
+    bool closes;
+    uint16_t type;
+    uint64_t request;
+    struct wire_out frame;
+    void *body; // of the message, or NULL
+    struct encoded_roster *roster;
+};
+
+struct kept_rows {
+    struct buf *rows; // as the journal has them
+    uint32_t n, cap;
+};
+
+struct keep {
+    struct journal *journal;
+    struct kept_rows of[ROW_KINDS];
+    struct buf group, row;
+    uint64_t collected;   // the generation whose result the journal has
+    uint64_t least_bytes; // size of the journal when it was replaced last
+    struct outgoing *out;
+    uint32_t n_out, cap_out;
+    bool over; // the cluster has ended or the journal has failed: nothing is kept
+    bool loud; // messages may be sent
+};
+
+// ------------------------------------------------------------------ messages that wait
+
+static void outgoing_free(struct outgoing *o)
+{
+    buf_free(&o->frame.head);
+    mem_free(o->body);
+    scheduler_drop_roster(o->roster);
+}
+
+static struct outgoing *add_outgoing(struct scheduler *s, van_link link)
+{
+    struct keep *k = s->keep;
+    struct outgoing *o = scheduler_grow(&k->out, &k->n_out, &k->cap_out, sizeof(*o));
+    if (o != NULL)
+        *o = (struct outgoing){.link = link};
+    return o;
+}
+
+// A message that finds no memory is lost, as on the network: it is asked for again.
+void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
+                         uint64_t request, const void *msg)
+{
+    struct outgoing *o = add_outgoing(s, link);
+    if (o == NULL)
+        return;
+    o->type = type;
+    o->request = request;
+    o->frame = WIRE_OUT_INIT;
+    bool ok = wire_encode(&o->frame, type, request, msg, false) == 0;
+    if (ok && o->frame.body_bytes > 0) {
+        o->body = mem_alloc(o->frame.body_bytes);
+        ok = o->body != NULL;
+        if (ok)
+            wire_copy_body(&o->frame, o->body);
+    }
+    if (!ok) {
+        outgoing_free(o);
+        s->keep->n_out--;
+    }
+}
+
+void scheduler_keep_send_roster(struct scheduler *s, van_link link, uint64_t request,
+                                struct encoded_roster *x)
+{
+    struct outgoing *o = add_outgoing(s, link);
+    if (o == NULL) {
+        scheduler_drop_roster(x);
+        return;
+    }
+    o->type = MSG_ROSTER;
+    o->request = request;
+    o->roster = x;
+}
+
+void scheduler_keep_close_link(struct scheduler *s, van_link link)
+{
+    struct outgoing *o = add_outgoing(s, link);
+    if (o != NULL)
+        o->closes = true;
+    else
+        van_close_link(s->van, link);
+}
+
+static void send_frame(struct scheduler *s, const struct outgoing *o)
+{
+    struct wire_frame f;
+    union wire_any any;
+    const char *bytes = o->frame.head.data;
+    const unsigned char *head = (const unsigned char *)bytes;
+    if (wire_frame_read(head, &f, NULL) == 0 &&
+        wire_decode(head, &f, bytes + WIRE_FRAME_BYTES, &any, NULL) == 0 &&
+        (o->body == NULL || wire_body(&f, o->body, &any, NULL) == 0))
+        (void)van_send(s->van, o->link, o->type, o->request, &any, NULL);
+}
+
+static void send_one(struct scheduler *s, struct outgoing *o)
+{
+    if (o->closes) {
+        van_close_link(s->van, o->link);
+    } else if (o->roster != NULL) {
+        const struct van_release release = {scheduler_drop_roster, o->roster};
+        (void)van_send(s->van, o->link, o->type, o->request, &o->roster->msg, &release);
+        o->roster = NULL;
+    } else {
+        send_frame(s, o);
+    }
+}
+
+static void send_all(struct scheduler *s, bool loud)
+{
+    struct keep *k = s->keep;
+    for (uint32_t i = 0; i < k->n_out; i++) {
+        if (loud)
+            send_one(s, &k->out[i]);
+        outgoing_free(&k->out[i]);
+    }
+    k->n_out = 0;
+}
+
+// ---------------------------------------------------------------- rows that have changed
+
+static int add_row(struct keep *k, enum row_kind kind, uint32_t i)
+{
+    const struct row_head head = {kind, i, k->row.len};
+    TRY(buf_add(&k->group, &head, sizeof(head)));
+    return buf_add(&k->group, k->row.data, k->row.len);
+}
+
+// Adds a row to the group if the journal has not got it (`all`: in any case).
+static int keep_row(struct scheduler *s, enum row_kind kind, uint32_t i, bool all)
+{
+    struct keep *k = s->keep;
+    struct kept_rows *of = &k->of[kind];
+    if (kind == ROW_COLLECTED && !all &&
+        k->collected == s->groups[WIRE_GROUP_WORKERS].completed)
+        return 0; // up to a megabyte, which is not compared each time
+    if (i == of->n) {
+        struct buf *row = scheduler_grow(&of->rows, &of->n, &of->cap, sizeof(*of->rows));
+        if (row == NULL)
+            return TUG_ENOMEM;
+        *row = BUF_INIT(JOURNAL_GROUP_MAX);
+    }
+    struct buf *had = &of->rows[i];
+    buf_clear(&k->row);
+    TRY(scheduler_row_write(s, kind, i, &k->row));
+    if (!all && had->len == k->row.len && memcmp(had->data, k->row.data, k->row.len) == 0)
+        return 0;
+    buf_clear(had);
+    TRY(buf_add(had, k->row.data, k->row.len));
+    return add_row(k, kind, i);
+}
+
+static int collect_rows(struct scheduler *s, bool all)
+{
+    struct keep *k = s->keep;
+    buf_clear(&k->group);
+    for (enum row_kind kind = ROW_META; kind < ROW_KINDS; kind++)
+        for (uint32_t i = 0; i < scheduler_rows_count(s, kind); i++)
+            TRY(keep_row(s, kind, i, all));
+    k->collected = s->groups[WIRE_GROUP_WORKERS].completed;
+    return 0;
+}
+
+static int keep_all(struct scheduler *s, struct err *e)
+{
+    struct keep *k = s->keep;
+    if (collect_rows(s, true) != 0)
+        return err_nomem(e, "the journal of the scheduler");
+    TRY(journal_replace(k->journal, k->group.data, k->group.len, e));
+    k->least_bytes = journal_bytes(k->journal);
+    return 0;
+}
+
+static int keep_changes(struct scheduler *s, struct err *e)
+{
+    struct keep *k = s->keep;
+    uint64_t bytes = journal_bytes(k->journal);
+    if (bytes > k->least_bytes + GROW_BYTES && bytes > GROW_TIMES * k->least_bytes)
+        return keep_all(s, e);
+    if (collect_rows(s, false) != 0)
+        return err_nomem(e, "the journal of the scheduler");
+    if (k->group.len == 0)
+        return 0;
+    return journal_commit(k->journal, k->group.data, k->group.len, e);
+}
+
+void scheduler_keep_tick(struct scheduler *s)
+{
+    struct keep *k = s->keep;
+    struct err why = {0};
+    if (k == NULL)
+        return;
+    if (!k->over && s->finished) {
+        k->over = true; // a later scheduler begins a new cluster
+        (void)journal_replace(k->journal, "", 0, &why);
+    } else if (!k->over && keep_changes(s, &why) != 0) {
+        k->over = true;
+        k->loud = false;
+        s->finished = true;
+        s->phase = SCHEDULER_ENDING;
+        s->end = why;
+    }
+    send_all(s, k->loud);
+}
+
+// --------------------------------------------------------------------- the state is read
+
+static int differs(const char *what, uint64_t kept, uint64_t given, struct err *e)
+{
+    return err_set(e, TUG_EUSAGE,
+                   "the directory of --state belongs to a cluster with %s %" PRIu64
+                   ", not %" PRIu64 "; give the same options, or another directory",
+                   what, kept, given);
+}
+
+static int check_same(const struct scheduler *s, const struct scheduler_options *o,
+                      struct err *e)
+{
+    if (s->o.cluster != o->cluster)
+        return err_set(e, TUG_EUSAGE,
+                       "the directory of --state belongs to a cluster of another name; "
+                       "give the same --cluster, or another directory");
+    if (s->o.servers != o->servers)
+        return differs("--servers", s->o.servers, o->servers, e);
+    if (s->o.workers != o->workers)
+        return differs("--workers", s->o.workers, o->workers, e);
+    if (s->o.partition_bits != o->partition_bits)
+        return differs("bits of partitions", s->o.partition_bits, o->partition_bits, e);
+    return 0;
+}
+
+struct reading {
+    struct scheduler *s;
+    const struct scheduler_options *given;
+};
+
+static int read_row(const struct reading *r, const struct row_head *h, const char *bytes,
+                    struct err *e)
+{
+    if (h->kind == ROW_NONE || h->kind >= ROW_KINDS ||
+        scheduler_row_read(r->s, (enum row_kind)h->kind, h->index, bytes, h->n) != 0)
+        return err_set(e, TUG_EDATA,
+                       "the journal has a row that this version cannot read (kind %u, "
+                       "index %u); start the version that wrote it, or the whole cluster "
+                       "again with another directory",
+                       h->kind, h->index);
+    // The lengths of other rows follow from the options.
+    return h->kind == ROW_META ? check_same(r->s, r->given, e) : 0;
+}
+
+static int read_group(void *ctx, const void *bytes, size_t n, struct err *e)
+{
+    const struct reading *r = ctx;
+    struct row_head h;
+    const char *at = bytes;
+    for (; n >= sizeof(h); at += h.n, n -= h.n) {
+        memcpy(&h, at, sizeof(h));
+        at += sizeof(h);
+        n -= sizeof(h);
+        if (h.n > n)
+            break;
+        TRY(read_row(r, &h, at, e));
+    }
+    r->s->restored = true;
+    return n == 0 ? 0 : err_set(e, TUG_EDATA, "the journal has half a row");
+}
+
+static const char *odd_node(const struct scheduler *s, const struct sched_node *n)
+{
+    if (n->process >= s->n_processes)
+        return "a node has no process";
+    const struct process *p = &s->processes[n->process];
+    if (n->used && (!p->used || p->role != n->n.role || p->rank != n->n.rank ||
+                    n->n.loop >= p->loops))
+        return "a node differs from its process";
+    if (!n->used && n->n.alive)
+        return "a node is alive without an entry";
+    return n->used && n->n.session > s->session ? "a session was never given" : NULL;
+}
+
+static const char *odd_move(struct scheduler *s, const struct move *x)
+{
+    if (scheduler_node_of(s, x->from) == NULL || scheduler_node_of(s, x->to) == NULL)
+        return "a move has no end";
+    if (s->roster.epoch == 0 || s->roster.owners[x->space][x->partition] != x->from)
+        return "a move does not begin at the owner";
+    return NULL;
+}
+
+// Returns what in the rows cannot be, or NULL.
+static const char *odd_state(struct scheduler *s)
+{
+    const char *odd = NULL;
+    for (uint32_t i = 0; i < s->n_nodes && odd == NULL; i++)
+        odd = odd_node(s, &s->nodes[i]);
+    for (int space = 0; space < WIRE_SPACES && odd == NULL; space++)
+        if (s->roster.epoch != 0 && s->roster.owners[space] == NULL)
+            odd = "the placement is missing";
+    for (uint32_t i = 0; i < s->moving.n && odd == NULL; i++)
+        odd = odd_move(s, &s->moving.list[i]);
+    if (odd == NULL && s->roster.epoch == 0 &&
+        (s->phase == SCHEDULER_RUNNING || s->phase == SCHEDULER_OVER))
+        odd = "the cluster runs without a placement";
+    return odd;
+}
+
+static int restore_work(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    size_t partitions = (size_t)1 << s->roster.partition_bits;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct sched_node *n = &s->nodes[i];
+        s->used_nodes += n->used;
+        if (!n->used || n->n.role != WIRE_WORKER)
+            continue;
+        TRY(leases_worker_joined(s->leases, n->n.id));
+        if (!n->n.alive)
+            leases_worker_dead(s->leases, n->n.id);
+    }
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        if (m->wanted[space] == NULL || s->roster.owners[space] == NULL)
+            continue;
+        m->retries[space] = mem_zalloc(partitions * sizeof(*m->retries[space]));
+        if (m->retries[space] == NULL)
+            return TUG_ENOMEM;
+        for (size_t p = 0; p < partitions; p++)
+            m->left += m->wanted[space][p] != s->roster.owners[space][p];
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        scheduler_node_of(s, m->list[i].from)->in_flight++;
+        scheduler_node_of(s, m->list[i].to)->in_flight++;
+    }
+    if (s->phase >= SCHEDULER_OVER)
+        leases_over(s->leases);
+    return scheduler_list(s);
+}
+
+static int restore(struct scheduler *s, struct err *e)
+{
+    const struct scheduler_options given = s->o;
+    struct reading r = {s, &given};
+    TRY(journal_replay(s->o.journal, read_group, &r, e));
+    if (!s->restored)
+        return 0;
+    const char *odd = odd_state(s);
+    if (odd != NULL)
+        return err_set(e, TUG_EDATA,
+                       "the journal does not describe a cluster: %s; start the whole "
+                       "cluster again with another directory",
+                       odd);
+    return restore_work(s) == 0 ? 0 : err_nomem(e, "the state of the cluster");
+}
+
+int scheduler_keep_open(struct scheduler *s, struct err *e)
+{
+    if (s->o.journal == NULL)
+        return 0;
+    struct keep *k = mem_zalloc(sizeof(*k));
+    if (k == NULL)
+        return err_nomem(e, "the journal of the scheduler");
+    s->keep = k;
+    k->journal = s->o.journal;
+    k->loud = true;
+    k->group = k->row = BUF_INIT(JOURNAL_GROUP_MAX);
+    TRY(restore(s, e));
+    s->starts++;
+    return keep_all(s, e);
+}
+
+void scheduler_keep_close(struct scheduler *s)
+{
+    struct keep *k = s->keep;
+    if (k == NULL)
+        return;
+    send_all(s, false);
+    for (int kind = 0; kind < ROW_KINDS; kind++) {
+        for (uint32_t i = 0; i < k->of[kind].n; i++)
+            buf_free(&k->of[kind].rows[i]);
+        mem_free(k->of[kind].rows);
+    }
+    buf_free(&k->group);
+    buf_free(&k->row);
+    mem_free(k->out);
+    mem_free(k);
+    s->keep = NULL;
+}
+
+void scheduler_keep_serve(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    if (!s->restored)
+        return;
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        s->processes[i].sign_at = s->now;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        s->nodes[i].closed_at = s->nodes[i].progress_at = s->nodes[i].gone_at = s->now;
+    for (uint32_t i = 0; i < m->n; i++)
+        m->list[i].began = m->list[i].heard = m->list[i].grown = m->list[i].handed_at =
+            s->now;
+    m->planned_at = m->told_at = m->look_at = s->now;
+    char text[OPERATION_TEXT];
+    snprintf(text, sizeof(text), "start %" PRIu64 ", with the state of the one before",
+             s->starts);
+    scheduler_say(s, "the scheduler was started again: %s", text);
+    scheduler_note(s, "restart", "scheduler", text);
+}

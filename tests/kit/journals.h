@@ -1,0 +1,28 @@
+// A journal in memory, for tests: its writes fail when the test says so, and what is
+// durable outlives the scheduler.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_JOURNALS_H
+#define TUG_KIT_JOURNALS_H
+
+#include "base/buf.h"
+#include "cluster/journal/journal.h"
+
+struct memory_journal {
+    struct journal base;
+    struct buf groups; // each with its length (u64) in front
+    uint64_t commits;  // so far, also those that failed
+    // The number of commits after which the writes fail; `keeps`: the first one that
+    // fails is durable all the same, as when the process ends right after it.
+    uint64_t fails_after;
+    bool keeps;
+};
+
+void journals_open(struct memory_journal *j);
+void journals_free(struct memory_journal *j); // not when a scheduler closes it
+// Lets the writes succeed from now on.
+void journals_mend(struct memory_journal *j);
+// Makes a copy, which has the same groups.
+void journals_copy(struct memory_journal *to, const struct memory_journal *from);
+
+#endif
