@@ -20,7 +20,7 @@ enum { STORE = 1, KILLS = 20, STEP = 3, FAR = 60 };
 static const uint64_t keys[] = {1, 2, UINT64_MAX - 1, UINT64_MAX};
 enum { KEYS = sizeof(keys) / sizeof(*keys) };
 
-// What the processes share with the test.
+// The processes and the test share these counts.
 struct shared {
     atomic_uint pushes, rounds;
     atomic_bool over; // the workers end after this push or round
