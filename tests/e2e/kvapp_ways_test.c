@@ -492,7 +492,7 @@ static void check_empty_answers(struct tug_node *n)
         char request[40];
         uint32_t ts;
         expect(tug_kv_send(a, both[i], &ts) == 0 && tug_app_wait(a, ts) == TUG_EDATA);
-        (void)snprintf(request, sizeof(request), "request %u pulls them for 2 keys", ts);
+        (void)snprintf(request, sizeof(request), "request %u pulls values of 2 keys", ts);
         expect(strstr(tug_last_error(), "it has no values") != NULL);
         expect(strstr(tug_last_error(), request) != NULL);
     }

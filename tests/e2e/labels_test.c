@@ -233,7 +233,8 @@ static void predicted(void **state)
     assert_non_null(strstr(e2e_out, "{\"prediction\":{\"click\":0."));
     assert_non_null(strstr(e2e_out, ",\"buy\":"));
     tug_ends(2, "predict --from model --data few.csv --explain");
-    e2e_says("--explain takes one score apart, and this model has 2 labels");
+    e2e_says(
+        "--explain works only for models with one label, and this model has 2 labels");
 }
 
 // A missing label is neither trained on nor counted in metrics; rows without any label
@@ -305,7 +306,7 @@ static void refused(void **state)
     write_all();
     static const char *const cases[][2] = {
         {"--model fm --label click,buy",
-         "the examples have 2 labels, and model fm can learn only one"},
+         "the examples have 2 labels, but model fm can learn only one"},
         {"--model mlp --label click --drop buy --tower 8",
          "--tower needs several labels"},
         {"--model mlp --label click --drop buy --task-weights 2",

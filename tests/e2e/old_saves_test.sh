@@ -13,6 +13,15 @@ set -eu
 saves=$(cd "$(dirname "$0")/../golden/saves" && pwd)
 cp "$saves"/*.csv .
 export TUG_KERNELS=ref # the same floats on every CPU
+# OpenBLAS, by which layers are trained, has other bits for each type of CPU. The sums were made
+# with its AVX-512 kernels. Without these a resumed run's model with layers is not compared.
+if grep -qw avx512f /proc/cpuinfo; then
+    export OPENBLAS_CORETYPE=SkylakeX
+    layers=none
+else
+    layers='mlp wide deepfm dcn'
+    echo "without AVX-512 the predictions of these resumed models are not compared: $layers"
+fi
 
 # NAME SAVE KIND OPTIONS: SAVE is the number of the save that is kept (2 is in the middle of
 # a pass if the run saves every few batches), KIND is "cluster" or "-" (one process).
@@ -101,5 +110,8 @@ ways | while read -r name save kind options; do
     got=$(check "$name") || fail "$name: $got"
     grep -qs "^$name " "$saves/sums" || [ "${TUG_SAVES_WRITE:-}" != 1 ] || echo "$got" >>"$saves/sums"
     want=$(grep "^$name " "$saves/sums") || fail "tests/golden/saves/sums has no line of $name"
+    case " $layers " in
+    *" $name "*) want=${want% * *} got=${got% * *} ;;
+    esac
     [ "$want" = "$got" ] || fail "$name: '$got' instead of '$want'; was: $(cat was); is: $(cat is)"
 done

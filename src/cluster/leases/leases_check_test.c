@@ -102,7 +102,7 @@ static const struct broken all[] = {
     {"dead_have_nothing", break_death},
     {"worker_is_the_only_one", break_worker},
     {"holders_are_counted", break_holders},
-    {"leased_piece_has_one_holder", break_lease},
+    {"holders_of_piece_are_counted", break_lease},
     {"pieces_are_counted", break_done},
     {"free_pieces_are_found", break_unreserved},
     {"free_pieces_are_found", break_cursor},
