@@ -260,12 +260,15 @@ static void place_new_servers(struct scheduler *s)
 }
 
 // Returns whether all nodes know the placement in which the last partition has moved.
-// No node sends requests to a server without partitions from then on.
+// No node sends requests to a server without partitions from then on. A drained server that
+// has been told to leave sends none either, and may never acknowledge the placement.
 static bool placement_is_known(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const struct sched_node *n = &s->nodes[i];
-        if (n->n.alive && n->link != 0 && n->roster_version < s->moving.version)
+        bool leaves = s->processes[n->process].draining && n->stop_at != 0;
+        if (n->n.alive && n->link != 0 && !leaves &&
+            n->roster_version < s->moving.version)
             return false;
     }
     return true;
