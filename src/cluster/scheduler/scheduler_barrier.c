@@ -92,6 +92,14 @@ static void tell_all(struct scheduler *s, uint8_t group)
     }
 }
 
+// Returns whether the run has failed. A node that leaves for this reason has not come to the
+// barrier, so the others must not pass it: they get STOP with the reason instead, and a
+// collective call gets it as its result.
+static bool has_failed(const struct scheduler *s)
+{
+    return s->phase == SCHEDULER_ENDING && s->end.code != 0;
+}
+
 // If the barrier that is now complete belongs to a collective call, makes the call's
 // result.
 static void scheduler_barrier_collect(struct scheduler *s)
@@ -110,7 +118,7 @@ static void scheduler_barrier_collect(struct scheduler *s)
         else
             at_barrier = s->processes[i].rank;
     }
-    if (s->phase == SCHEDULER_ENDING && s->end.code != 0)
+    if (has_failed(s))
         err_copy(&c->why, &s->end); // the call fails with the reason of the end
     else if (all == NULL)
         err_nomem(&c->why, "a collective call");
@@ -125,9 +133,18 @@ static void drop_given(struct process *p)
     p->given = NULL;
 }
 
+static bool is_collective(const struct scheduler *s, uint8_t group)
+{
+    for (uint32_t i = 0; i < s->n_processes && group == WIRE_GROUP_WORKERS; i++)
+        if (s->processes[i].given != NULL)
+            return true;
+    return false;
+}
+
 static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
 {
-    if (s->phase == SCHEDULER_GATHERING || !all_have_come(s, group))
+    if (s->phase == SCHEDULER_GATHERING || !all_have_come(s, group) ||
+        (has_failed(s) && !is_collective(s, group)))
         return false;
     s->groups[group].completed++;
     if (group == WIRE_GROUP_WORKERS)
