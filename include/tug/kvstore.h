@@ -180,8 +180,9 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 // multi_precision (0; with 1 the weights of 16-bit arrays are also kept in 32 bits, and
 // trained there), begin_num_update (0), and
 //
-//   lr_mult(KEY)=NUMBER, wd_mult(KEY)=NUMBER   of a key: 3, or 'fc1_bias' with '' for a '
-//   lr_scheduler=factor,step=100,factor=0.5    in place of a learning_rate that stays; also
+//   lr_mult(KEY)=NUMBER, wd_mult(KEY)=NUMBER   multipliers for one key, such as lr_mult(3)
+//       or lr_mult('fc1_bias'); a quote within the name is doubled
+//   lr_scheduler=factor,step=100,factor=0.5    instead of a constant learning_rate; also
 //       multifactor,step=5|10,factor=0.1   poly,max_update=100   cosine,max_update=100, each
 //       with base_lr, warmup_steps, warmup_begin_lr and warmup_mode (linear or constant)
 //

@@ -67,9 +67,8 @@ struct tug_model;
 // "log-every=N" once every N batches instead of by the clock. The metrics are those of
 // the first label; a metric that is not known is NAN.
 struct tug_progress {
-    // Number of the pass, from 1, and of the last pass of the call; both count the passes
-    // of all calls for the model.
-    uint32_t pass, passes;
+    uint32_t pass;     // number of this pass, from 1, over all calls for the model
+    uint32_t passes;   // number of this call's last pass, counted in the same way
     double share;      // fraction of the pass that is done, 0 to 1; negative: not known
     bool done;         // the pass has ended
     uint64_t examples; // number of examples of the pass trained on so far

@@ -241,8 +241,8 @@ def test_labels_by_name():
         assert model.evaluate(data, label="y")["examples"] == model.train(data, label=["y"]).results["examples"] == 100
         with pytest.raises(tug.UsageError, match="and this model has 'y': use tug.train.data, label='x'."):
             model.evaluate(data, label="x")
-        with pytest.raises(tug.UsageError, match="data: labels are missing: there are none beside the columns, and no "
-                                                 "column 'y'"):
+        with pytest.raises(tug.UsageError, match="data: labels are missing: give them as an array of their own, or add "
+                                                 "a column 'y'"):
             model.evaluate({"x": data["x"]})
     with tug.train({"label": data["x"], "label2": ["a", "b"] * 50}, data["y"], **FIXED) as model:
         assert model.labels == ["label3"]

@@ -53,7 +53,7 @@ enum {
 struct cold_part {
     uint32_t hand;  // position in store_part.rows
     uint32_t limit; // number of rows in memory above which some are demoted
-    uint32_t swept; // the day on which unseen rows were last searched
+    uint32_t swept; // the day of the last search for unseen rows
     uint32_t day;   // day of the record on disk
     bool recorded;  // whether the disk has a record of this partition
 

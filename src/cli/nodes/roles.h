@@ -14,9 +14,9 @@ struct scheduler_values {
     double dead_timeout, gather_timeout;
     bool announce;
     const char *state; // directory of the journal, or NULL
-    // This is not an option. True: no command has started the other processes, so some
-    // may connect after a run that never began has ended. The scheduler then waits a
-    // little to send them the reason.
+    // This is not an option. True: the processes were not started by one command, so some
+    // may connect only after the run has failed before its begin. The scheduler then stays
+    // for a few seconds to send them the reason.
     bool tells_late;
 };
 

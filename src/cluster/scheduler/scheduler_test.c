@@ -256,7 +256,7 @@ static void test_fatal_leave(void **state)
         REASON_DIVERGED);
 }
 
-// The log names the kind of an operation by its number, not by its words.
+// In the log an operation's name follows from the message's `kind`, not from its text.
 static void test_kinds_of_orders(void **state)
 {
     (void)state;

@@ -104,8 +104,8 @@ static int check_label(const struct given_rows *to, const struct given_as *as,
             return 0;
     return labels == 0 ? 0
                        : err_set(e, TUG_EUSAGE,
-                                 "%s: labels are missing: there are none beside the "
-                                 "columns, and no column '%s'",
+                                 "%s: labels are missing: give them as an array of "
+                                 "their own, or add a column '%s'",
                                  to->rows.name,
                                  show(to->label_name, strlen(to->label_name)).text);
 }

@@ -209,11 +209,12 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
         const struct shard_table *t = s->tables[i];
         if (t != NULL && t->spec.mode == WIRE_SYNC && sync_most(t) > r->clock &&
             takes_part(r, t))
-            return err_because(e, TUG_EUSAGE, REASON_SAVE_PASSED, sync_most(t),
-                               "the save's batch has passed: batch %llu of table '%s' is "
-                               "applied: it is at %llu",
-                               (unsigned long long)r->clock, t->spec.config.name,
-                               (unsigned long long)sync_most(t));
+            return err_because(
+                e, TUG_EUSAGE, REASON_SAVE_PASSED, sync_most(t),
+                "the save's batch has passed: table '%s' is at batch %llu, "
+                "and the save is to be made at batch %llu",
+                t->spec.config.name, (unsigned long long)sync_most(t),
+                (unsigned long long)r->clock);
     }
     return 0;
 }

@@ -512,8 +512,8 @@ int run_options_same_net(const struct model_options *then,
                    dir, d.text);
 }
 
-// Returns the name of the option that names a directory with a save whose options apply,
-// if this process finds no save there; else NULL.
+// If the run takes its options from a save (--resume, --init-from) that this process does
+// not find, returns the option that names the save's directory; else NULL.
 static const char *unseen_start(const struct train_config *c)
 {
     char dir[FILE_PATH_MAX];

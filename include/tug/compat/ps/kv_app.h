@@ -34,7 +34,8 @@ struct KVMeta {
     int sender;
     int timestamp;
     int customer_id;
-    uint64_t ticket = 0; // tells Response which request it answers; 0: filled by hand
+    uint64_t ticket =
+        0; // tells Response which request it answers; 0: the program made it
 };
 
 // Returns value_bytes of tug_kv_data for the type Val: 0 for floats, which the library

@@ -18,7 +18,8 @@ struct SimpleData {
     int sender;
     int timestamp;
     int customer_id;
-    uint64_t ticket = 0; // tells Response which request it answers; 0: filled by hand
+    uint64_t ticket =
+        0; // tells Response which request it answers; 0: the program made it
 };
 
 class SimpleApp

@@ -340,8 +340,8 @@ class Postoffice
         verbose_ = GetEnv("PS_VERBOSE", 0);
         tug_node_options o = tug_node_options();
         tug_node *n = nullptr;
-        // A process that waits in tug_node_start tries again until the place of a dead
-        // node is free.
+        // Without async, tug_node_start retries for a while if all workers have joined,
+        // until the place of a dead one is free (tug/kvapp.h).
         o.async = !wait;
         int rc = tug_node_start(&n, &o);
         if (rc == TUG_OK)
