@@ -116,8 +116,8 @@ static void keys_that_repeat(void **state)
     mem_free(values);
 }
 
-// A pull of 8 bytes for each key would be answered by rows of 16,384 values each: pulls
-// whose answer is too large are refused.
+// A pull takes 8 bytes for each key, and its answer has 16,384 values for each. A pull whose
+// answer would be too large is refused.
 static void pull_without_a_bound(void **state)
 {
     enum { MANY = 1000, FEW = 100 };

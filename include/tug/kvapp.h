@@ -372,7 +372,7 @@ struct tug_kv_request {
 
 // Sends each server the part of the request with the keys of its range
 // (ps::KVWorker::ZPush, ZPull, ZPushPull). Returns TUG_EUSAGE and sends nothing if keys
-// do not ascend or repeat, lengths or counts do not fit, a pushed value is NaN or
+// are not in strictly ascending order, lengths or counts do not fit, a pushed value is NaN or
 // infinite, or not all servers and workers have joined. Each server handles its part by
 // itself: if one server refuses its part of a push, other servers may have applied their
 // parts.

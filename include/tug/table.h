@@ -199,8 +199,8 @@ struct tug_save_options {
 // be written; TUG_EIO or TUG_EDATA if a save that a delta builds on cannot be read.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
-// Marks the point of the save with this mark: the save holds this worker's earlier pushes
-// and not its later ones.
+// Marks this worker's place in the save whose options have this mark: the save holds the
+// pushes that the worker made before this call, and none that it makes after it.
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // Clears a table and loads into it the rows that the table `name` (NULL: the table's own

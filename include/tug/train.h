@@ -109,7 +109,7 @@ struct tug_model_options {
     // tug_model_train. NULL: the first tug_model_train joins the cluster of the
     // environment, if it names one, and tug_model_close leaves it.
     struct tug_client *client;
-    bool own_files; // on a cluster: true if each worker passes files of its own, or none
+    bool own_files; // on a cluster: true if workers pass different files, or no files
     // Called after each pass, once and in order, by the thread that called
     // tug_model_train, also with the option "quiet"; NULL: not called.
     void (*on_pass)(void *ctx, const struct tug_pass *p);
@@ -257,7 +257,7 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
 //
 //   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: the
 //                    metric is not defined
-//   after train      examples (trained on in a pass), held_out (others, by the option valid),
+//   after train      examples (trained on in a pass), held_out (by the option valid),
 //                    epochs (of all calls), keys, skipped_lines, read_seconds, train_seconds,
 //                    valid_seconds, save_seconds, test_seconds, other_seconds,
 //                    total_seconds (of all these); train.auc, train.logloss of the last

@@ -407,8 +407,9 @@ static uint64_t tick(struct member *m, uint64_t now)
                          member_resend(m, now, false));
 }
 
-// After this process was stopped or swapped out, counts the time of silence anew: it could
-// not hear the scheduler meanwhile. Then the scheduler tells it whether it counts as dead.
+// If this process was stopped or swapped out, counts the scheduler's silence from now on,
+// since the process could not hear it meanwhile. The scheduler then tells this member
+// whether it was declared dead.
 static void forgive_silence(struct member *m, uint64_t now)
 {
     if (m->due == 0 || m->due >= now || now - m->due < m->o.scheduler_timeout_ns / 4)

@@ -7,8 +7,9 @@
 
 #include "run/train_config.h"
 
-// "search:FILE" in the first run, whose driver writes its result to FILE
-// (refit_put_found); "all:FOUND" in the second.
+// The environment variable that selects the run of --refit. "search:FILE": the first run,
+// whose driver writes its result to FILE (refit_put_found). "all:FOUND": the second run,
+// with the result of the first.
 #define TRAIN_STAGE_VARIABLE "TUG_REFIT_STAGE"
 
 int train_check_refit(const struct train_config *c, struct err *e);

@@ -94,7 +94,7 @@ struct store_scratch {
     // Scratch for a selection of the keys; some[] and which[] are also scratch.
     uint64_t *keys;
     uint32_t *handles, *some, *which;
-    uint32_t *found; // handles from the time before rows were made
+    uint32_t *found; // handles that were looked up before missing rows were made
     float *divisors;
     float *kept; // copies of rows before a push, each followed by its extra row
     size_t kept_max;

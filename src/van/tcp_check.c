@@ -21,7 +21,8 @@ bool tcp_may_follow(enum tcp_state from, enum tcp_state to)
         [LINK_PROVING] = 1 << LINK_OPEN | 1 << LINK_CLOSING | AGAIN,
         [LINK_OPEN] = 1 << LINK_CLOSING | ENDS,
         [LINK_CLOSING] = 1 << LINK_DEAD,
-        [LINK_FAILED] = 1 << LINK_DEAD, // its owner has closed it before `closed` came
+        [LINK_FAILED] =
+            1 << LINK_DEAD, // the owner closed it before its `closed` was called
         [LINK_DEAD] = 0,
     };
     return (next[from] >> to & 1) != 0;

@@ -142,8 +142,8 @@ static void save_between_moves(void **state)
     cluster_same_parts("truth", "cut");
 }
 
-// A server that dies while its partitions move ends the run, which names those it still
-// had.
+// If a server dies while its partitions move, the run fails, and the error names the
+// partitions that the server still had.
 static void source_is_killed(void **state)
 {
     (void)state;

@@ -242,7 +242,7 @@ static void test_source_refuses(void **state)
     fetch(w, true, &bytes);
     want(w, MOVE, bytes.len + 8, true);
     lone_expect_refusal(w, TUG_EUSAGE, "has no bytes from byte");
-    want(w, MOVE, bytes.len, true); // all have arrived
+    want(w, MOVE, bytes.len, true); // the target has all bytes already
     parcel_unpin(lone_expect(w, MSG_PARCEL));
     want(w, MOVE, 0, true); // of a link that broke
     expect_nothing(w);

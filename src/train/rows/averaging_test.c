@@ -256,8 +256,9 @@ static void better_than_the_last(void **state)
     (void)state;
     static char text[6000 * 32];
     size_t n = 0;
-    for (int i = 0; i < 6000; i++) // one of 20 features decides, with probability .2 or
-                                   // .8
+    // Each example has one of 20 features, and its label is 1 with probability .2 or .8,
+    // depending on the feature.
+    for (int i = 0; i < 6000; i++)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%d 0:%d:1\n",
                               i / 20 * 7 % 10 < (i % 2 ? 8 : 2), i % 20);
     train_on(files_write(files_in("noise.ffm"), text));
