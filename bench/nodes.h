@@ -33,7 +33,7 @@ struct bench_nodes {
     // Runs a worker. All workers call it at the same time.
     int (*work)(struct bench_nodes *b, struct node *n, struct err *e);
     struct bench_shared *shared;
-    // The rest is of nodes.c.
+    // Only nodes.c uses the members below.
     double began; // clock_seconds() when the first process was started
     pid_t pids[BENCH_NODES_MAX];
     uint32_t n_pids;
@@ -49,8 +49,8 @@ int bench_share(struct bench_shared **ret, size_t bytes, struct err *e);
 
 // Starts all processes and the scheduler.
 int bench_nodes_open(struct bench_nodes *b, struct err *e);
-// Lets the scheduler serve for about `ns`, and returns at the latest then. Sets *ret_over
-// when the cluster has ended; an error of a process is returned then.
+// Lets the scheduler serve for about `ns`, or until the cluster has ended. If it has ended,
+// sets *ret_over, and returns the error of a process if there was one.
 int bench_nodes_serve(struct bench_nodes *b, uint64_t ns, bool *ret_over, struct err *e);
 // Ends what is open, and waits for all processes; with kill_now they are killed at once.
 // Returns rc, or the error of the first process that failed.

@@ -48,7 +48,7 @@ const struct option_table cli_status_options = {
 // most values: each takes about 120 bytes of memory until the documented ones are kept. So
 // a server cannot fill the memory of a scheduler whose page is open.
 enum { LOOP_TEXT_MAX = 16 << 20, LOOP_VALUES_MAX = 1 << 20 };
-// The same for the scheduler, with 65,535 nodes: three times what they take.
+// The scheduler has the same limits, which are three times what 65,535 nodes take.
 enum { SCHEDULER_TEXT_MAX = 64 << 20, SCHEDULER_VALUES_MAX = 6 << 20 };
 enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // limits for one loop, and for all
 
@@ -93,7 +93,7 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
                      "loop", json_object_get(node, "loop"));
 }
 
-// A node of the scheduler's answer, and its place in the order that people expect.
+// This is a node of the scheduler's answer, with its place in the order that people expect.
 struct placed {
     json_t *node;
     int role;

@@ -161,8 +161,8 @@ static uint64_t away_since(struct peer *p, uint64_t now)
 }
 
 // Returns whether a request with a long deadline has a slice for a loop that cannot be
-// reached. Such a request fails before its deadline. During a load the loop's silence
-// does not count, because the loop does nothing else then.
+// reached. Such a request fails before its deadline. The loop's silence
+// during a load does not count, because the loop does nothing else while it loads.
 static bool is_in_vain(const struct slice *s)
 {
     const struct request_kind *kind = s->request->kind;

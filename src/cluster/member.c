@@ -408,7 +408,7 @@ static uint64_t tick(struct member *m, uint64_t now)
 }
 
 // If this process was stopped or swapped out, counts the scheduler's silence from now on,
-// since the process could not hear it meanwhile. The scheduler then tells this member
+// since a process that does not run hears nothing. The scheduler then tells this member
 // whether it was declared dead.
 static void forgive_silence(struct member *m, uint64_t now)
 {

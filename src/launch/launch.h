@@ -51,9 +51,9 @@ struct launch_options {
     // NULL: none.
     const char *http, *http_targets;
     const char *http_cert, *http_key, *http_token_file; // NULL: not needed there
-    // The facts about the processes, and the address "HOST:PORT" at which the launcher
-    // serves them, which the file lists while it has other addresses; NULL: they are not
-    // served.
+    // The launcher keeps facts about the processes in `facts` and serves them at http_own
+    // ("HOST:PORT"), which the file lists while it has other addresses. If these are NULL,
+    // the facts are not served.
     struct launch_facts *facts;
     const char *http_own;
     // Called with --http-targets when a run has failed and all its processes have ended.

@@ -205,8 +205,8 @@ struct model_work {
     const struct model_flow *flow; // NULL: no callbacks
     struct model_data_norm {       // state of data_norm
         size_t n, cap;             // count of numbers; features for which there is room
-        // Numbers are counted from 1. Those of field f are first[f] to end[f] - 1; both are
-        // 0 if the field has none.
+        // Numbers are counted from 1. Field f has the numbers first[f] to end[f] - 1; both
+        // are 0 if it has none.
         uint32_t *first, *end;
         // Sums for each number: those before the batch, then those of the batch.
         struct model_sums {

@@ -12,8 +12,8 @@ static const double idle_seconds = 60, waiting_seconds = 2, silent_seconds = 5,
                     disk_share = .1, memory_share = .9, slow_share = .8,
                     behind_share = .7;
 
-// A worker's speed is compared after so many seconds, if the fastest has finished so many
-// pieces of the data meanwhile.
+// A worker's speed is compared after so many seconds, if the fastest worker has finished so
+// many pieces of the data in this time.
 static const double compared_seconds = 10, compared_pieces = 5;
 
 // Limits of the training. A loss above guess_loss, or risen by both rise_factor and rise_least,

@@ -8,7 +8,7 @@
 #include "kit/test.h"
 #include "os/file.h"
 
-// Each limit as a part of the expression of an alert.
+// Lists each limit as a part of the expression of an alert.
 static const struct shared {
     const char *alert, *part;
     double limit;

@@ -10,8 +10,8 @@
 // from then on their change of score counts from 0. A delta also names the keys of rows
 // that were removed or are not worth publishing. cut_begin takes the records of changed
 // rows from the store. cut_end with committed == false returns them, as if there had been
-// no cut (but a day that has ended stays ended). With committed == true the written rows
-// count as published, except those that have changed since.
+// no cut (but a day that has ended stays ended). Written rows count as
+// published with committed == true, except those that have changed since.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_CUT_H

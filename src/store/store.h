@@ -33,7 +33,8 @@ struct store_options {
     uint32_t partition_bits;
     // Limit of rows, sketches and index; a push beyond it fails; 0: none.
     uint64_t max_bytes;
-    // The directory for this store's cold rows; NULL: no tier, whatever the config says.
+    // This store's cold rows lie in this directory. NULL: the store has no cold tier, even
+    // if the config asks for one.
     const char *cold_dir;
 };
 

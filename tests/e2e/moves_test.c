@@ -61,8 +61,8 @@ static void drain(unsigned rank)
     assert_non_null(strstr(e2e_out, files_path("server %u has left", rank)));
 }
 
-// All of it in one run: a server joins, both of the first ones are drained, the second one
-// perhaps by a signal, and another joins.
+// Changes all servers within one run: a server joins, both of the first ones are drained, the
+// second one perhaps by a signal, and another joins.
 static void change_all_servers(bool by_signal)
 {
     join("third", "");

@@ -10,7 +10,7 @@
 //   - no living process hangs or fails
 //
 // In half of the worlds idle workers also get the pieces of stragglers. Some dead workers are
-// ghosts: they were stopped until they were declared dead, and then
+// ghosts: they were stopped until they were declared dead. After that they
 // go on with their pieces while others do these again. Worker 0 does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -97,7 +97,7 @@ struct world {
     uint32_t away;
     uint64_t together_at;
 
-    // How often a piece was leased that another worker had got before, living or dead.
+    // The number of leases of pieces that another worker, living or dead, had got before.
     uint64_t twice;
     uint8_t leased[MAX_PIECES];
 

@@ -1,4 +1,4 @@
-// A journal: what the scheduler has decided, kept so that a scheduler that was killed and
+// A journal keeps the scheduler's decisions, so that a scheduler that was killed and
 // started again goes on. It is a sequence of groups of bytes. A group is written and made
 // durable as a whole, so that after a crash it is there completely or not at all.
 //

@@ -1,4 +1,4 @@
-// The format of a journal's file, for its reader and its writer.
+// Declares the format of a journal's file, for its reader and its writer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_JOURNAL_JOURNAL_INTERNAL_H

@@ -53,9 +53,9 @@ struct scheduler_options {
     // wait for that.
     bool ends_in_order;
     uint64_t bugs; // tests: injected bugs (cluster/bugs.h)
-    // Keeps what the scheduler has decided (cluster/journal), and a scheduler that is
-    // opened with it later continues from there; NULL: nothing is kept. Belongs to the
-    // caller.
+    // The journal keeps the scheduler's decisions (cluster/journal). A scheduler that is
+    // opened with it later continues from them. If it is NULL, nothing is kept. It belongs
+    // to the caller.
     struct journal *journal;
     // For the status; both may be NULL. `usage` is what the process uses. run_facts writes
     // the member `name` into an open object: what a driver in this process knows of its

@@ -29,7 +29,7 @@ enum {
 #define RETRY_MAX_NS (60 * SECOND_NS)
 
 // An admin operation breaks the copies of partitions. So a hold waits this time for those
-// that are under way, longer for copies that were broken before, and none begin meanwhile.
+// that are under way, longer for copies that were broken before. While it waits, no copy begins.
 #define COPY_NS (10 * SECOND_NS)
 enum { COPY_DOUBLES = 2 };
 // A broken move is tried again after this time, which doubles with each time.

@@ -4,8 +4,8 @@
 // micro-batches have arrived there, and it moves with the partition. Partitions of a loop
 // that have received the same parts are one group with one clock, so a push marks all of
 // them at once, also those without its keys. A partition that has moved here has a group
-// of its own until it has received the same parts as the common group. That is so when
-// the batches that were open at its arrival are complete.
+// of its own until it has received the same parts as the common group. It has done so
+// when the batches that were open at its arrival are complete.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CLOCKS_SYNC_GROUP_H

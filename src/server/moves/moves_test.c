@@ -258,7 +258,7 @@ static void test_source_refuses(void **state)
     lone_close(w);
 }
 
-// A target that reads nothing, but asks again and again, gets no more pieces.
+// A target that repeats its request, and reads no answer, gets no more pieces.
 static void test_deaf_target(void **state)
 {
     (void)state;
@@ -608,8 +608,8 @@ static void test_target_waits(void **state)
     lone_close(w);
 }
 
-// Rows that a roster took away must go before the partition can come back. The scheduler
-// hears of the move meanwhile.
+// Rows that a roster took away must go before the partition can come back. The target
+// reports to the scheduler while it waits.
 static void test_target_is_not_clear(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // The state of one partition of a space, as a stream of records. First come the settings
 // of the space's tables with their rows (store/parcel.h) or slices of their rows (copy.h),
 // then the pushes that were applied later, in order, and last the facts: applied pushes of
-// sessions and pieces, ticks, steps, and parts of batches. With them another shard serves
-// the partition as this one did.
+// sessions and pieces, ticks, steps, and parts of batches. Another shard that applied them
+// serves the partition as this one did.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_PARCEL_H

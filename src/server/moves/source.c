@@ -54,7 +54,7 @@ static enum outcome answer_piece(struct shard *s, const struct request *q,
         return answer_nothing(s, q);
     total += partition_copy_left(o->copy);
     n = n < PIECE_BYTES ? n : PIECE_BYTES;
-    // A target that asks again and again, and reads nothing, must not fill the memory.
+    // A target that repeats its request, and reads no answer, must not fill the memory.
     bool room = s->o.budget == NULL || room_now(s, q->peer, n);
     char *piece = room ? pool_take(s->pool, n + 1, &release) : NULL;
     if (piece == NULL)
