@@ -48,7 +48,7 @@ static void sync_drop(struct shard *s, struct shard_table *t)
                 contribution_drop(s, b->parts[p].what);
             *b = (struct sync_batch){0};
         }
-        g->begun = g->told = false;
+        g->begun = false; // `told` stays: later pushes have the keys of earlier ones
         previous_begin(&g->before);
     }
     t->stuck.code = 0;
@@ -332,15 +332,6 @@ void sync_apply(struct shard *s, struct shard_table *t)
     background_wake(s);
 }
 
-static bool has_runs(const struct shard_table *t, const struct sync_group *g,
-                     const struct keys *k)
-{
-    for (uint32_t r = 0; r < k->n_runs; r++)
-        if (sync_group_of(t, k->runs[r].partition) == g)
-            return true;
-    return false;
-}
-
 // Returns whether too many batches would be open. An idle group takes part from now on if
 // the push has keys of it.
 static bool is_ahead(const struct shard_table *t, const struct msg_push *m,
@@ -348,7 +339,7 @@ static bool is_ahead(const struct shard_table *t, const struct msg_push *m,
 {
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
         if (sync_clock_is_ahead(&g->clock, m->clock) &&
-            (!sync_is_idle(t, g) || has_runs(t, g, k)))
+            (!sync_is_idle(t, g) || sync_has_runs(t, g, k)))
             return true;
     return false;
 }

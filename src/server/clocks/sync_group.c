@@ -18,6 +18,15 @@ bool sync_is_idle(const struct shard_table *t, const struct sync_group *g)
     return g->away || (t->sync_moved && t->fixed_keys && !g->told);
 }
 
+bool sync_has_runs(const struct shard_table *t, const struct sync_group *g,
+                   const struct keys *k)
+{
+    for (uint32_t r = 0; r < k->n_runs; r++)
+        if (sync_group_of(t, k->runs[r].partition) == g)
+            return true;
+    return false;
+}
+
 // Returns whether a part of an open batch has keys of this partition.
 static bool is_in_parts(const struct sync_group *g, uint32_t partition)
 {

@@ -15,6 +15,7 @@
 #include "server/rows/previous.h"
 
 struct buf;
+struct keys;
 struct shard;
 struct shard_table;
 struct stream;
@@ -41,6 +42,9 @@ bool sync_has_keys(const struct shard_table *t, uint32_t partition);
 // Returns whether the group has no part in batches now: it is away, or the table's
 // pushes always have the same keys (WIRE_KEYS_ONLY), none of them here.
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g);
+// Returns whether a push or a pull has keys of the group.
+bool sync_has_runs(const struct shard_table *t, const struct sync_group *g,
+                   const struct keys *k);
 // Return the number of the next batch in the partitions that are the furthest behind, and
 // ahead. A shard without partitions has no batches: nothing waits for it, and sync_least
 // returns UINT64_MAX.

@@ -342,6 +342,44 @@ static void test_same_keys_follow(void **state)
     close_two(a, b);
 }
 
+static void expect_rows(struct lone *w, float expected)
+{
+    struct parcel *p = lone_expect(w, MSG_PULLED);
+    assert_true(*(const float *)p->m.pulled.values.data == expected);
+    parcel_unpin(p);
+}
+
+// A pull of keys that a push has in each batch waits for the batch before, also after a move
+// and where no push has come yet, for instance as the push was sent to the old owner.
+static void test_pull_waits_for_same_keys(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    open_two(&a, &b);
+    send_part(a, 0, 0, 0, SHARD_MICROS, keys, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(a);
+    move(a, b, P);
+    give(a, P, false);
+    give(b, P, true);
+    struct msg_table_do o = {.table = T, .what = WIRE_CLOCK, .clock = 8, .number = 1};
+    lone_forget(b);
+    lone_deliver(b, WORKER_LINK, MSG_TABLE_DO, ++b->next_request, &o);
+    lone_expect_ok(b);
+    assert_int_equal(lone_figures(b, T).clock, 8);
+    for (int told = 1; told >= 0; told--) {
+        uint64_t clock = told ? 8 : 9;
+        struct msg_pull m = lone_pull_of(b, 1, T, keys, 1);
+        m.clock = clock + 1;
+        sync_group_of(table_of(b), P)->told = told;
+        lone_send_pull(b, 1, &m);
+        assert_null(b->sent);
+        send_part(b, 1, clock, 0, SHARD_MICROS, keys, 1, WIRE_KEYS_ONLY);
+        lone_expect_ok(b);
+        expect_rows(b, told ? 2 : 3);
+    }
+    close_two(a, b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_same_keys),
         cmocka_unit_test(test_same_keys_move),
         cmocka_unit_test(test_same_keys_follow),
+        cmocka_unit_test(test_pull_waits_for_same_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,12 +180,13 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
 }
 
 // Returns whether some partition does not have the rows of this clock: an earlier batch
-// has not been applied, or a part of the next batch has been.
-static bool wants_batch(const struct shard_table *t, uint64_t clock)
+// has not been applied, or a part of the next batch has been. A group that was never told
+// of a batch holds up pulls of its own keys only: the push may be on its way.
+static bool wants_batch(const struct shard_table *t, uint64_t clock, const struct keys *k)
 {
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
         bool last = clock + 1 == g->clock.next; // answered with copies of the rows
-        if (sync_is_idle(t, g))
+        if (g->away || (sync_is_idle(t, g) && !sync_has_runs(t, g, k)))
             continue;
         if (clock > g->clock.next ||
             (clock != 0 && ((g == &t->sync && t->n_applied != 0) || (last && g->begun))))
@@ -208,9 +209,10 @@ static bool index_before(struct shard_table *t, uint64_t clock, bool *ret_before
     return true;
 }
 
-static enum outcome must_wait(const struct shard_table *t, uint64_t clock)
+static enum outcome must_wait(const struct shard_table *t, uint64_t clock,
+                              const struct keys *k)
 {
-    if (t->spec.mode == WIRE_SYNC && wants_batch(t, clock))
+    if (t->spec.mode == WIRE_SYNC && wants_batch(t, clock, k))
         return WANTS_BATCH;
     if (t->spec.mode == WIRE_SSP &&
         !ssp_clock_open(&t->ssp, clock, t->spec.config.staleness))
@@ -236,7 +238,7 @@ enum outcome pull_serve(struct shard *s, struct request *q)
         return outcome;
     if ((outcome = pending_before(s, q, m->table)) != GOES_ON)
         return outcome;
-    outcome = must_wait(t, m->clock);
+    outcome = must_wait(t, m->clock, &k);
     if (outcome == GOES_ON)
         outcome = room_for(s, q, pull_bytes(s, t, k.n, m->flags), &e);
     if (e.code != 0)
