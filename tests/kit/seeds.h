@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "cluster/bugs.h"
 
-enum { SEEDS_COUNTS = 13, SEEDS_BUGS = 20 };
+enum { SEEDS_COUNTS = 13, SEEDS_BUGS = 20, SEEDS_KEPT = 16 };
 
 struct seeds_run {
     uint64_t seed;
@@ -42,6 +42,7 @@ struct seeds {
     struct seeds_bug bugs[SEEDS_BUGS]; // those that the test must find; ends with NO_BUG
     const char *counted[SEEDS_COUNTS]; // names of the counts
     const struct stage_world *world;   // kit/stage.h
+    uint64_t kept[SEEDS_KEPT];         // seeds that have failed; the test runs them, too
     // Number of seeds that the test runs; number of seeds within which each bug is found.
     uint64_t seeds, bug_seeds;
     // Checks that the worlds had enough events of each kind.

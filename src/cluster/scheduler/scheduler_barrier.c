@@ -74,6 +74,22 @@ static void tell_collected(struct scheduler *s, const struct sched_node *n,
     scheduler_send(s, n->link, MSG_COLLECTED, request, &msg);
 }
 
+// Answers a call whose result a later barrier has dropped. The call itself fails, not the
+// node: mostly this is a copy of a request that came late, and the node, which has reached
+// the later barrier since, takes no notice of answers to earlier calls.
+static void tell_dropped(struct scheduler *s, const struct sched_node *n,
+                         uint64_t request, uint64_t generation)
+{
+    struct msg_collected msg = {
+        .generation = generation,
+        .done = 1,
+        .code = TUG_EUSAGE,
+        .why = wire_text("the result of this collective call was dropped when a later "
+                         "barrier completed"),
+    };
+    scheduler_send(s, n->link, MSG_COLLECTED, request, &msg);
+}
+
 // Sends the new state of a barrier to all nodes of the group, without waiting for their
 // next requests.
 static void tell_all(struct scheduler *s, uint8_t group)
@@ -237,9 +253,7 @@ void scheduler_collect_serve(struct scheduler *s, struct sched_node *n, uint64_t
     if (scheduler_barrier_try(s, group))
         return;
     if (a.reached < completed)
-        scheduler_refuse(s, n->link, request, TUG_EUSAGE,
-                         "the result of this collective call was dropped when a later "
-                         "barrier completed");
+        tell_dropped(s, n, request, m->generation);
     else if (a.reached == completed || a.again)
         tell_collected(s, n, request, m->generation, a.reached == completed);
 }
