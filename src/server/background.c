@@ -287,16 +287,15 @@ uint64_t background_tick(struct shard *s)
 {
     if (s->work_due > s->now)
         return s->work_due;
-    uint64_t ns = s->o.slice_ns != 0 ? s->o.slice_ns : SLICE_NS;
     uint64_t begun = clock_ns();
     s->work_due = VAN_NEVER;
-    bool more = slice(s, ns);
+    bool more = slice(s, s->o.slice_ns != 0 ? 0 : SLICE_NS);
     bool busy = s->now - s->served_at < BUSY_NS && !pending_wants(s, WANTS_ROOM);
     more |= s->work_due != VAN_NEVER; // a save or another operation may have begun
     s->work_due = VAN_NEVER;
     bool stuck = retry_batches(s); // a batch that stays stuck calls background_wake
     more |= !stuck && s->work_due != VAN_NEVER;
-    uint64_t spent = s->o.slice_ns != 0 ? ns : clock_ns() - begun;
+    uint64_t spent = s->o.slice_ns != 0 ? s->o.slice_ns : clock_ns() - begun;
     s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;
     s->work_due = more ? s->rest_until : stuck ? s->now + RETRY_NS : VAN_NEVER;
     return s->work_due;

@@ -59,8 +59,10 @@ struct shard_options {
     uint64_t max_bytes;    // limit of the bytes of rows; a push beyond it is refused; 0:
                            // none
     struct budget *budget; // budget of the process's buffers; NULL: no limit
-    uint64_t slice_ns;     // length of one slice of admin operations and saves between
-                           // requests; 0: 2 ms
+    // 0: admin operations, saves and moves work for 2 ms at a time between requests. Tests
+    // and simulations must not depend on the clock: otherwise one step of the work is done
+    // at a time, and counts as so long.
+    uint64_t slice_ns;
     // Time after which a save is given up if its client or its marks are missing; 0: 1
     // minute.
     uint64_t save_timeout_ns;

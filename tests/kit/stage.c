@@ -11,7 +11,7 @@
 #include "cluster/scheduler/scheduler_internal.h"
 
 // Streams of random numbers; the worlds use other ones.
-enum { PAUSES = 0x300, GHOSTS };
+enum { PAUSES = 0x300, GHOSTS, SLICES };
 
 static int open_network(struct stage *s, struct err *e)
 {
@@ -131,6 +131,15 @@ static void take_place(struct stage *s, struct member_options *o, enum wire_role
     o->late = late;
 }
 
+// Returns how long a step of a copy, an admin operation or a save takes: in half of the
+// worlds so long that requests come between the steps. Without it the steps would take
+// as long as the test's machine needs, and no seed could be repeated.
+static uint64_t slice_of(const struct stage *s)
+{
+    bool slow = random_below(s->o->seed, SLICES, 0, 2) == 0;
+    return 1 + (slow ? random_below(s->o->seed, SLICES, 1, 2 * MS) : 0);
+}
+
 int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
                       void *ctx, struct err *e)
 {
@@ -141,6 +150,8 @@ int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
     snprintf(address, sizeof(address), "sim://server%u", i);
     take_place(s, &o->member, WIRE_SERVER, i, address);
     x->late = o->member.late;
+    o->slice_ns = slice_of(s);
+    o->without_threads = true;
     TRY(shard_open(&x->shard, o, e));
     struct van_handler h = shard_handler(x->shard);
     if (wrap != NULL)
@@ -269,8 +280,7 @@ bool stage_dies(struct stage_client *c)
     return true;
 }
 
-// Returns whether a server was told to leave, because it was drained.
-static bool was_drained(const struct stage *s, const struct stage_server *x)
+bool stage_was_drained(const struct stage *s, const struct stage_server *x)
 {
     struct err why = {0};
     uint32_t id = member_id(shard_member(x->shard));
@@ -296,7 +306,7 @@ void stage_check_living(struct stage *s)
     }
     for (uint32_t i = 0; i < s->n_servers && anybody; i++) {
         const struct stage_server *x = &s->servers[i];
-        if (!x->dead && !was_drained(s, x) &&
+        if (!x->dead && !stage_was_drained(s, x) &&
             sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
             stage_failed(s, "server %u is taken for dead", i);
     }
