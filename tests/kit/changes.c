@@ -52,6 +52,11 @@ static void let_leave(struct changes *c)
         }
         // If its link breaks before it can say so, it counts as dead.
         x->gone |= n != NULL && (n->left || (x->leaves && !n->n.alive));
+        if (x->leaves && member_left(shard_member(x->shard))) {
+            x->dead =
+                true; // with the process its heartbeats end, by which it seemed alive
+            sim_process_crash(x->process, c->stage->sim);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ struct stage_server {
     bool lost;          // the server was stopped until it was declared dead
     bool late;          // it has joined the running cluster
     bool leaves, gone;  // it was drained and leaves, and has left
-    bool dead;          // it was killed while it owned nothing
+    bool dead;          // it was killed while it owned nothing, or its process has ended
     uint64_t next_stop; // the server is not stopped again before this time
 };
 
@@ -119,6 +119,8 @@ void stage_lose_server(struct stage *s, uint32_t i);
 // Returns whether the client acts now: it is alive or a ghost, and is not stopped.
 bool stage_acts(const struct stage_client *c);
 void stage_check_living(struct stage *s);
+// Returns whether a server was told to leave, because it was drained.
+bool stage_was_drained(const struct stage *s, const struct stage_server *x);
 // Returns whether a server is alive and belongs to the cluster.
 bool stage_is_there(const struct stage_server *x);
 

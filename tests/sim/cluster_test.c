@@ -516,6 +516,8 @@ static void restart_scheduler(struct world *w)
     w->stage.restarted = true;
     w->stage.o->counts[RESTARTS]++;
     w->n_moves += changes_moved(&w->changes);
+    for (uint32_t i = 0; i < w->stage.n_servers; i++)
+        w->stage.servers[i].leaves |= stage_was_drained(&w->stage, &w->stage.servers[i]);
     sim_crash(w->stage.sim, w->stage.scheduler_van);
     van_free(w->stage.scheduler_van);
     scheduler_close(w->stage.scheduler);
@@ -561,9 +563,11 @@ static const struct member *member_that_goes_on(const struct world *w)
         const struct worker *k = i < w->n_workers ? &w->workers[i] : NULL;
         const struct member *m = k != NULL ? client_member(k->c.client)
                                            : shard_member(shard_of(w, i - w->n_workers));
-        if ((k != NULL ? k->c.dead
-                       : !stage_is_there(&w->stage.servers[i - w->n_workers])) ||
-            (member_ended(m, &why) && why.code != 0))
+        const struct stage_server *x = k != NULL ? NULL
+                                                 : &w->stage.servers[i - w->n_workers];
+        // A server that the old scheduler told to leave ends without an error.
+        if ((k != NULL ? k->c.dead : !stage_is_there(x)) ||
+            (member_ended(m, &why) && (why.code != 0 || (x != NULL && x->leaves))))
             continue;
         return m;
     }
