@@ -67,12 +67,23 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
     lost(p);
 }
 
+// Lets slices for which the loop had no room wait for their pause on a new link, too. The
+// others are sent first: they may be what makes room, and while links break after a few
+// messages, they would never get through behind many that are refused again.
+static void greeted(struct peer *p, uint64_t now)
+{
+    for (struct slice *s = p->first; s != NULL; s = s->behind)
+        if (s->no_room && s->due < now + slice_pause(s))
+            s->due = now + slice_pause(s);
+}
+
 // Switches to the second link, which was greeted, and closes the silent one.
 static void adopt(struct peer *p, uint64_t now)
 {
     silence_adopt(&p->silence, &p->s, now);
     p->client->stats.silent++;
     lost(p);
+    greeted(p, now);
 }
 
 void peers_opened(struct client *c, van_link link, uint64_t now)
@@ -106,7 +117,9 @@ void peers_message(struct client *c, van_link link, const struct van_message *m,
             lost(p);
         else if (session_message(&p->silence.another, link, m, now) == SESSION_GREETED)
             adopt(p, now);
-        else if (news != SESSION_GREETED)
+        else if (news == SESSION_GREETED)
+            greeted(p, now);
+        else
             continue;
         c->next_due = now;
     }

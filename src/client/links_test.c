@@ -153,12 +153,73 @@ static void test_given_up_request_holds_no_memory(void **state)
     fake_close(c);
 }
 
+// A loop that has no room for the first of two pushes, and answers the second one only
+// after its link was broken.
+static struct {
+    uint64_t refused, first; // numbers of the push without room, and of a link's first
+    uint32_t links;
+} narrow;
+
+static bool serve_narrowly(struct server *s, van_link link, const struct van_message *m)
+{
+    (void)link;
+    if (m->type == MSG_HELLO) {
+        narrow.first = 0;
+        narrow.links++;
+    }
+    if (m->type != MSG_PUSH)
+        return false;
+    uint64_t number = m->m->push.number;
+    if (narrow.refused == 0)
+        narrow.refused = number;
+    if (narrow.first == 0)
+        narrow.first = number;
+    s->full = number == narrow.refused && narrow.links == 1;
+    return number != narrow.refused && narrow.links == 1;
+}
+
+// On a new link the requests that were refused for lack of room come after the others.
+static void test_refused_come_last_on_a_new_link(void **state)
+{
+    (void)state;
+    struct client_options o = fake_usual();
+    struct err e = {0}, why = {.code = TUG_EIO};
+    client_ts ts[2];
+    o.resend_ns = 0;
+    struct cluster *c = fake_open(1, 4, &o);
+    c->servers[0].answers = serve_narrowly;
+    memset(&narrow, 0, sizeof(narrow));
+    narrow.links = 1;
+    static float values[2][KEYS * WIDTH];
+    for (int i = 0; i < 2; i++) {
+        struct client_push p = {.table = TABLE,
+                                .keys = c->keys,
+                                .n = KEYS,
+                                .values = values[i],
+                                .op = WIRE_GRADIENT,
+                                .rate = 1,
+                                .pass = 1,
+                                .examples = 1};
+        ts[i] = client_push(c->client, &p, &e);
+        assert_int_not_equal(ts[i], 0);
+    }
+    while (client_stats(c->client).no_room < 5)
+        assert_true(fake_step(c, 1000 * MS));
+    peer_break(peer_of(c->client, c->servers[0].node), &why, van_now(c->van));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fake_wait(c, ts[i], &e), 0);
+    assert_int_equal(narrow.links, 2);
+    assert_int_not_equal(narrow.first, narrow.refused);
+    fake_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_as_a_loop_keeps_them),
         cmocka_unit_test(test_lists_that_are_forgotten),
         cmocka_unit_test(test_given_up_request_holds_no_memory),
+        cmocka_unit_test(test_refused_come_last_on_a_new_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -452,6 +452,8 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
 void request_send_slices(struct request *r, uint64_t now);
 int request_send(struct slice *s, const void *message); // sends this message for a slice
 void slice_send(struct slice *s, uint64_t now);
+// Returns the pause before the slice is sent again, if its loop could not serve it.
+uint64_t slice_pause(const struct slice *s);
 void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now);
 
 // ---------------------------------------------------------------- push_pull.c

@@ -7,6 +7,8 @@
 
 #include "client/private.h"
 
+enum { TRIES_MAX = 8 }; // more tries do not make the pause longer
+
 int request_send(struct slice *s, const void *message)
 {
     return van_send(s->peer->client->van, s->peer->s.link, s->request->type, s->id,
@@ -85,12 +87,18 @@ static void fail(struct slice *s, const struct err *why)
     request_end(s->request, e.code, &e);
 }
 
+uint64_t slice_pause(const struct slice *s)
+{
+    return MS << s->tries;
+}
+
 // Schedules the slice to be sent again after a growing pause.
 static void again(struct slice *s, uint64_t now)
 {
     struct client *c = s->request->client;
     s->sent = false;
-    s->due = now + (MS << (s->tries < 8 ? s->tries++ : 8));
+    s->due = now + slice_pause(s);
+    s->tries += s->tries < TRIES_MAX;
     c->next_due = min_u64(c->next_due, s->due);
 }
 
