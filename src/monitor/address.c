@@ -30,7 +30,7 @@ static bool is_loopback(const struct sockaddr *a)
 }
 
 // Resolves a->host and a->port; the caller frees *ret.
-static int find(const struct address *a, struct addrinfo **ret, struct err *e)
+static int find(const struct monitor_address *a, struct addrinfo **ret, struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     char port[8];
@@ -41,10 +41,10 @@ static int find(const struct address *a, struct addrinfo **ret, struct err *e)
                              a->host, gai_strerror(rc));
 }
 
-int address_read(struct address *ret, const char *text, struct err *e)
+int address_read(struct monitor_address *ret, const char *text, struct err *e)
 {
     struct addrinfo *found;
-    *ret = (struct address){.loopback = true};
+    *ret = (struct monitor_address){.loopback = true};
     if (strncmp(text, "unix:", 5) == 0) {
         const char *path = text + 5;
         if (*path == '\0' || strlen(path) >= sizeof(ret->path))
@@ -69,7 +69,7 @@ int address_read(struct address *ret, const char *text, struct err *e)
     return 0;
 }
 
-int address_refuse(const struct address *a, const char *missing, struct err *e)
+int address_refuse(const struct monitor_address *a, const char *missing, struct err *e)
 {
     return err_set(
         e, TUG_EUSAGE,
@@ -80,7 +80,7 @@ int address_refuse(const struct address *a, const char *missing, struct err *e)
 
 // ---------------------------------------------------------------- listening
 
-static int listen_unix(struct address *a, int *ret_fd, struct err *e)
+static int listen_unix(struct monitor_address *a, int *ret_fd, struct err *e)
 {
     struct sockaddr_un s = {.sun_family = AF_UNIX};
     memcpy(s.sun_path, a->path, sizeof(a->path));
@@ -137,7 +137,7 @@ static uint16_t port_of(const struct sockaddr_storage *s)
                                           : ((const struct sockaddr_in *)s)->sin_port);
 }
 
-int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e)
+int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err *e)
 {
     struct addrinfo *found;
     struct sockaddr_storage s = {0};
@@ -163,7 +163,7 @@ int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e)
     return 0;
 }
 
-void address_leave(const struct address *a)
+void address_leave(const struct monitor_address *a)
 {
     struct stat now;
     if (a->path[0] != '\0' && lstat(a->path, &now) == 0 && S_ISSOCK(now.st_mode) &&
@@ -225,7 +225,7 @@ bool address_host(char ret[NI_MAXHOST], const char *host)
     return true;
 }
 
-bool address_may_be_called(const struct address *a, int fd, const char *name)
+bool address_may_be_called(const struct monitor_address *a, int fd, const char *name)
 {
     return strcasecmp(name, "localhost") == 0 || is_own_literal(fd, name) ||
            (a->host[0] != '\0' && strcasecmp(name, a->host) == 0);

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 
-struct address {
+struct monitor_address {
     char host[NI_MAXHOST]; // the host as the user typed it; "" for a Unix socket
     uint16_t port;
     char path[108]; // path of a Unix socket; "" for TCP
@@ -23,16 +23,16 @@ struct address {
 };
 
 // Reads "HOST:PORT" or "unix:PATH".
-int address_read(struct address *ret, const char *text, struct err *e);
+int address_read(struct monitor_address *ret, const char *text, struct err *e);
 
 // The error about an address that strangers reach; it names the missing options.
-int address_refuse(const struct address *a, const char *missing, struct err *e);
+int address_refuse(const struct monitor_address *a, const char *missing, struct err *e);
 
 // Opens the listening socket. A Unix socket gets mode 0600, and replaces a socket that a
 // dead process has left. Sets a->port if it was 0, and a->url.
-int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e);
+int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err *e);
 // Removes the Unix socket at a->path, unless another process has put a file there since.
-void address_leave(const struct address *a);
+void address_leave(const struct monitor_address *a);
 
 // Returns whether the process at the other end of a Unix socket runs as this user or as
 // root; true for sockets that are not Unix sockets.
@@ -43,6 +43,6 @@ bool address_host(char ret[NI_MAXHOST], const char *host);
 // Returns whether a request on the socket may call this process so: "localhost", a
 // literal address of loopback, the address at which it arrived, or the typed host. A
 // page of another site, whose name resolves to this machine, names that site.
-bool address_may_be_called(const struct address *a, int fd, const char *name);
+bool address_may_be_called(const struct monitor_address *a, int fd, const char *name);
 
 #endif

@@ -28,7 +28,7 @@ enum answer_kind {
 
 struct answers {
     const struct mhd *lib;
-    const struct address *address;
+    const struct monitor_address *address;
     struct trust trust;
     struct render_page page;
     struct facts_told told;

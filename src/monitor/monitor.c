@@ -31,7 +31,7 @@ extern const unsigned char page_html[]; // page.html, made by the build
 struct monitor {
     const struct mhd *lib;
     struct MHD_Daemon *daemon;
-    struct address address;
+    struct monitor_address address;
     struct facts *facts;
     struct answers answers;
     struct connections connections;

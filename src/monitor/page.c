@@ -51,17 +51,17 @@ int render_page_open(struct render_page *ret, const char *text, struct err *e)
 
 // ---------------------------------------------------------------- pieces
 
-void page_section(struct view *p, const char *title)
+void page_section(struct page_view *p, const char *title)
 {
     html_add(&p->h, "<section><h2>%s</h2>\n", title);
 }
 
-void page_section_end(struct view *p)
+void page_section_end(struct page_view *p)
 {
     html_add(&p->h, "</section>\n");
 }
 
-void page_table(struct view *p, const char *const *names)
+void page_table(struct page_view *p, const char *const *names)
 {
     html_add(&p->h, "<div class=\"wide\"><table><thead><tr>");
     for (; *names != NULL; names++)
@@ -72,12 +72,12 @@ void page_table(struct view *p, const char *const *names)
     html_add(&p->h, "</tr></thead><tbody>\n");
 }
 
-void page_table_end(struct view *p)
+void page_table_end(struct page_view *p)
 {
     html_add(&p->h, "</tbody></table></div>\n");
 }
 
-void page_text(struct view *p, const char *text)
+void page_text(struct page_view *p, const char *text)
 {
     size_t n = strnlen(text, SHOWN_MAX);
     struct buf shown = BUF_INIT(64 << 10);
@@ -90,26 +90,26 @@ void page_text(struct view *p, const char *text)
     buf_free(&shown);
 }
 
-void page_fact(struct view *p, const char *name, const char *text)
+void page_fact(struct page_view *p, const char *name, const char *text)
 {
     html_add(&p->h, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
 }
 
-void page_cell(struct view *p, const char *text)
+void page_cell(struct page_view *p, const char *text)
 {
     html_add(&p->h, "<td>");
     page_text(p, text);
     html_add(&p->h, "</td>");
 }
 
-void page_number(struct view *p, const char *text)
+void page_number(struct page_view *p, const char *text)
 {
     html_add(&p->h, "<td class=\"n\">%s</td>", text);
 }
 
 // ---------------------------------------------------------------- the whole page
 
-static void add_head(struct view *p, const struct facts_told *t)
+static void add_head(struct page_view *p, const struct facts_told *t)
 {
     char verdict[RENDER_TEXT_MAX], text[TEXT_MAX];
     bool well = render_verdict(t, verdict);
@@ -142,7 +142,7 @@ static void add_head(struct view *p, const struct facts_told *t)
     html_add(&p->h, "</p></header>\n");
 }
 
-static void add_sections(struct view *p)
+static void add_sections(struct page_view *p)
 {
     page_add_run(p);
     page_add_worker(p);
@@ -160,7 +160,7 @@ static void add_sections(struct view *p)
 
 int render_main(const struct facts_told *t, struct buf *to)
 {
-    struct view p = {.now = t->now};
+    struct page_view p = {.now = t->now};
     if (t->before != NULL && t->asked_ns > t->before_ns) {
         p.before = t->before;
         p.seconds = (double)(t->asked_ns - t->before_ns) * 1e-9;

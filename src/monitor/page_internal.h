@@ -8,35 +8,35 @@
 #include "monitor/render_internal.h"
 #include "monitor/text_internal.h"
 
-struct view {
+struct page_view {
     struct page h;
     const json_t *now, *before; // `before`: NULL: no rates are known
     double seconds;             // seconds between `before` and `now`
 };
 
-void page_section(struct view *p, const char *title);
-void page_section_end(struct view *p);
+void page_section(struct page_view *p, const char *title);
+void page_section_end(struct page_view *p);
 // Begins a table; `names` ends with NULL. A name that begins with '#' heads numbers.
-void page_table(struct view *p, const char *const *names);
-void page_table_end(struct view *p);
+void page_table(struct page_view *p, const char *const *names);
+void page_table_end(struct page_view *p);
 // Adds a name or a message from outside; a long one is cut.
-void page_text(struct view *p, const char *text);
+void page_text(struct page_view *p, const char *text);
 // Adds a name and a text of ours to a list of them (<dl>).
-void page_fact(struct view *p, const char *name, const char *text);
-void page_cell(struct view *p, const char *text);   // a name from outside
-void page_number(struct view *p, const char *text); // a text of text_internal.h
+void page_fact(struct page_view *p, const char *name, const char *text);
+void page_cell(struct page_view *p, const char *text);   // a name from outside
+void page_number(struct page_view *p, const char *text); // a text of text_internal.h
 
-void page_add_run(struct view *p);
-void page_add_worker(struct view *p);
-void page_add_nodes(struct view *p);
-void page_add_partitions(struct view *p);
-void page_add_processes(struct view *p);
-void page_add_operations(struct view *p);
-void page_add_tables(struct view *p);
-void page_add_requests(struct view *p);
-void page_add_loops(struct view *p);
-void page_add_staleness(struct view *p);
-void page_add_saves(struct view *p);
-void page_add_disks(struct view *p);
+void page_add_run(struct page_view *p);
+void page_add_worker(struct page_view *p);
+void page_add_nodes(struct page_view *p);
+void page_add_partitions(struct page_view *p);
+void page_add_processes(struct page_view *p);
+void page_add_operations(struct page_view *p);
+void page_add_tables(struct page_view *p);
+void page_add_requests(struct page_view *p);
+void page_add_loops(struct page_view *p);
+void page_add_staleness(struct page_view *p);
+void page_add_saves(struct page_view *p);
+void page_add_disks(struct page_view *p);
 
 #endif

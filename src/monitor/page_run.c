@@ -39,8 +39,8 @@ static void widen(const json_t *history, const char *name, bool valid, double *l
     }
 }
 
-static void add_line(struct view *p, const json_t *history, const char *name, bool valid,
-                     double least, double most)
+static void add_line(struct page_view *p, const json_t *history, const char *name,
+                     bool valid, double least, double most)
 {
     const json_t *pass;
     size_t i, n = json_array_size(history);
@@ -56,7 +56,7 @@ static void add_line(struct view *p, const json_t *history, const char *name, bo
     html_add(&p->h, "\"/>");
 }
 
-static void add_curve(struct view *p, const json_t *history, const char *name,
+static void add_curve(struct page_view *p, const json_t *history, const char *name,
                       const char *title)
 {
     double least = INFINITY, most = -INFINITY, none = INFINITY;
@@ -86,7 +86,7 @@ static void add_curve(struct view *p, const json_t *history, const char *name,
              text_count(fact_number(json_array_get(history, n - 1), "pass"), text));
 }
 
-static void add_passes(struct view *p, const json_t *history)
+static void add_passes(struct page_view *p, const json_t *history)
 {
     static const char *const names[] = {
         "#pass",           "#examples", "#loss", "#AUC", "#validation loss",
@@ -113,7 +113,7 @@ static void add_passes(struct view *p, const json_t *history)
 
 // Tells the share of all passes that is done, and the time that the rest takes at the
 // present speed. Nothing is known of the length of a pass before its first examples.
-static void add_whole_run(struct view *p, const json_t *run)
+static void add_whole_run(struct page_view *p, const json_t *run)
 {
     double pass = fmax(fact_number(run, "pass"), 1), passes = fact_number(run, "passes"),
            share = fact_number(run, "share"), examples = fact_number(run, "examples"),
@@ -128,7 +128,7 @@ static void add_whole_run(struct view *p, const json_t *run)
                          text));
 }
 
-void page_add_run(struct view *p)
+void page_add_run(struct page_view *p)
 {
     const json_t *run = fact_at(p->now, "run"), *history = fact_at(run, "history");
     char text[TEXT_MAX], more[2 * TEXT_MAX + 8];
@@ -174,7 +174,7 @@ void page_add_run(struct view *p)
 
 // ---------------------------------------------------------------- nodes
 
-static void add_node(struct view *p, const json_t *n)
+static void add_node(struct page_view *p, const json_t *n)
 {
     char text[TEXT_MAX];
     bool left = fact_true(n, "left"), alive = fact_true(n, "alive"),
@@ -205,7 +205,7 @@ static void add_node(struct view *p, const json_t *n)
     html_add(&p->h, "</tr>\n");
 }
 
-void page_add_nodes(struct view *p)
+void page_add_nodes(struct page_view *p)
 {
     static const char *const names[] = {
         "node",      "#rank",     "#loop",   "state",          "#last sign",
@@ -223,7 +223,7 @@ void page_add_nodes(struct view *p)
     page_section_end(p);
 }
 
-void page_add_processes(struct view *p)
+void page_add_processes(struct page_view *p)
 {
     static const char *const names[] = {"process",    "host",      "#pid", "state",
                                         "#exit code", "#restarts", NULL};
@@ -251,7 +251,7 @@ void page_add_processes(struct view *p)
 // ---------------------------------------------------------------- partitions
 
 // Draws the partitions that a node owns, as one path.
-static double add_owner(struct view *p, const json_t *owners, double id)
+static double add_owner(struct page_view *p, const json_t *owners, double id)
 {
     const json_t *run;
     size_t i;
@@ -274,7 +274,7 @@ static bool may_own(const json_t *n)
 }
 
 // Says how many partitions are on their way, or how many have moved so far.
-static void add_moves(struct view *p)
+static void add_moves(struct page_view *p)
 {
     const json_t *moving = fact_at(p->now, "moving");
     double left = fact_number(moving, "moves_left"),
@@ -290,7 +290,7 @@ static void add_moves(struct view *p)
     html_add(&p->h, ", %s given up</p>\n", text_count(failed, text));
 }
 
-static void add_space(struct view *p, const char *name, const json_t *space)
+static void add_space(struct page_view *p, const char *name, const json_t *space)
 {
     static const char *const ways[][2] = {
         {"sparse", "keys that are spread evenly"},
@@ -324,7 +324,7 @@ static void add_space(struct view *p, const char *name, const json_t *space)
     html_add(&p->h, "</svg></figure>\n");
 }
 
-void page_add_partitions(struct view *p)
+void page_add_partitions(struct page_view *p)
 {
     const json_t *placement = fact_at(p->now, "placement"), *n;
     json_t *space;
@@ -347,7 +347,7 @@ void page_add_partitions(struct view *p)
 
 // ---------------------------------------------------------------- operations
 
-static void add_operation(struct view *p, const json_t *o)
+static void add_operation(struct page_view *p, const json_t *o)
 {
     double unix_seconds = fact_number(o, "unix_seconds");
     time_t when = unix_seconds > 0 && unix_seconds < 4e9 ? (time_t)unix_seconds : 0;
@@ -364,7 +364,7 @@ static void add_operation(struct view *p, const json_t *o)
     html_add(&p->h, "</tr>\n");
 }
 
-void page_add_operations(struct view *p)
+void page_add_operations(struct page_view *p)
 {
     static const char *const names[] = {"time (UTC)", "what", "who asked",
                                         "what happened", NULL};

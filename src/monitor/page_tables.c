@@ -10,7 +10,7 @@
 enum { BUCKETS_MAX = 64 };
 
 // Returns how much a number has grown in a second; NaN if that is not known.
-static double rate(const struct view *p, const json_t *now, const json_t *before,
+static double rate(const struct page_view *p, const json_t *now, const json_t *before,
                    const char *name)
 {
     double grown = fact_number(now, name) - fact_number(before, name);
@@ -62,7 +62,7 @@ static json_t *tables_by_key(const json_t *tables)
     return all;
 }
 
-static void add_table(struct view *p, const json_t *t, const json_t *before)
+static void add_table(struct page_view *p, const json_t *t, const json_t *before)
 {
     static const char *const lost[] = {"refused", "left_out", NULL};
     char key[KEY_MAX];
@@ -87,7 +87,7 @@ static void add_table(struct view *p, const json_t *t, const json_t *before)
 }
 
 // Says what the sums over the servers lack.
-static void add_missing(struct view *p)
+static void add_missing(struct page_view *p)
 {
     const json_t *loop;
     size_t i, n = 0;
@@ -108,7 +108,7 @@ static bool is_copy(const char *name)
     return n > k && strcmp(name + n - k, end) == 0;
 }
 
-void page_add_tables(struct view *p)
+void page_add_tables(struct page_view *p)
 {
     static const char *const names[] = {
         "table",          "mode",      "#rows",     "#memory",  "#rows/s",
@@ -194,7 +194,7 @@ static bool add_loops_of(struct spread *s, const json_t *facts, const char *kind
     return s->n > 0;
 }
 
-static void add_requests(struct view *p, const char *kind)
+static void add_requests(struct page_view *p, const char *kind)
 {
     struct spread all = {0};
     char text[TEXT_MAX];
@@ -213,7 +213,7 @@ static void add_requests(struct view *p, const char *kind)
     html_add(&p->h, "</tr>\n");
 }
 
-void page_add_requests(struct view *p)
+void page_add_requests(struct page_view *p)
 {
     static const char *const names[] = {"requests", "#a second", "#p50", "#p99",
                                         "#mean",    "#in all",   NULL};
@@ -229,7 +229,7 @@ void page_add_requests(struct view *p)
     page_section_end(p);
 }
 
-static void add_loop(struct view *p, const json_t *loop, size_t place)
+static void add_loop(struct page_view *p, const json_t *loop, size_t place)
 {
     const json_t *memory = fact_at(loop, "memory"),
                  *old = same_loop(fact_at(p->before, "servers"), place, loop);
@@ -262,7 +262,7 @@ static void add_loop(struct view *p, const json_t *loop, size_t place)
     html_add(&p->h, "</tr>\n");
 }
 
-void page_add_loops(struct view *p)
+void page_add_loops(struct page_view *p)
 {
     static const char *const names[] = {"#server",  "#loop",  "#rows",     "#buffers",
                                         "#process", "#CPU",   "#push p99", "#pull p99",
@@ -316,7 +316,8 @@ static json_t *behind_by_table(const json_t *facts)
 
 // Shows each worker of a table once, as the loop sees it where it is furthest behind. One
 // that was behind by most of the bound a second ago, too, is marked if pulls wait.
-static void add_clocks(struct view *p, const json_t *t, json_t *all, json_t *all_before)
+static void add_clocks(struct page_view *p, const json_t *t, json_t *all,
+                       json_t *all_before)
 {
     char key[KEY_MAX], text[TEXT_MAX];
     json_t *now = json_object_get(all, key_of(t, key)),
@@ -346,7 +347,7 @@ static void add_clocks(struct view *p, const json_t *t, json_t *all, json_t *all
     }
 }
 
-void page_add_staleness(struct view *p)
+void page_add_staleness(struct page_view *p)
 {
     static const char *const names[] = {"table",  "#worker", "#clocks behind the fastest",
                                         "#bound", "",        NULL};
@@ -382,7 +383,7 @@ static bool has_saved(const json_t *of)
            json_is_object(fact_at(saves, "now")) || fact_number(saves, "failed") > 0;
 }
 
-static void add_save(struct view *p, const char *who, const json_t *of, double now)
+static void add_save(struct page_view *p, const char *who, const json_t *of, double now)
 {
     const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
     char text[TEXT_MAX];
@@ -412,7 +413,7 @@ static bool saves_somewhere(const json_t *facts)
     return false;
 }
 
-void page_add_saves(struct view *p)
+void page_add_saves(struct page_view *p)
 {
     static const char *const names[] = {"saves of", "#made", "#failed", "the last one",
                                         "#size",    "#took", "#age",    "now",
@@ -445,7 +446,7 @@ void page_add_saves(struct view *p)
     page_section_end(p);
 }
 
-static void add_disks(struct view *p, const char *who, const json_t *of)
+static void add_disks(struct page_view *p, const char *who, const json_t *of)
 {
     const json_t *disk;
     char text[TEXT_MAX];
@@ -463,7 +464,7 @@ static void add_disks(struct view *p, const char *who, const json_t *of)
     }
 }
 
-void page_add_disks(struct view *p)
+void page_add_disks(struct page_view *p)
 {
     static const char *const names[] = {"disk of", "for",   "directory", "#free",
                                         "#size",   "#used", NULL};

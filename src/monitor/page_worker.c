@@ -7,7 +7,7 @@
 
 // Returns the part of its lanes' time that a worker has spent in one way since the facts
 // before; without such facts, since it began.
-static double share(const struct view *p, const char *name)
+static double share(const struct page_view *p, const char *name)
 {
     static const char *const all[] = {"pull_seconds", "compute_seconds", "push_seconds",
                                       "read_seconds"};
@@ -20,7 +20,7 @@ static double share(const struct view *p, const char *name)
     return sum > 0 ? (fact_number(p->now, name) - before) / sum : NAN;
 }
 
-static void add_share(struct view *p, const char *title, const char *name)
+static void add_share(struct page_view *p, const char *title, const char *name)
 {
     char text[TEXT_MAX];
     html_add(&p->h, "<tr><td>%s</td>", title);
@@ -29,13 +29,13 @@ static void add_share(struct view *p, const char *title, const char *name)
     html_add(&p->h, "</tr>\n");
 }
 
-static void add_count(struct view *p, const char *title, const char *name)
+static void add_count(struct page_view *p, const char *title, const char *name)
 {
     char text[TEXT_MAX];
     page_fact(p, title, text_count(fact_number(p->now, name), text));
 }
 
-static void add_pieces(struct view *p)
+static void add_pieces(struct page_view *p)
 {
     static const char *const names[] = {"#lane", "#file of --data", "#piece", "#since",
                                         NULL};
@@ -56,7 +56,7 @@ static void add_pieces(struct view *p)
     page_table_end(p);
 }
 
-void page_add_worker(struct view *p)
+void page_add_worker(struct page_view *p)
 {
     static const char *const names[] = {"lanes spend their time on", "#now", "#in all",
                                         NULL};

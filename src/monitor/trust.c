@@ -110,7 +110,7 @@ static int read_token(struct trust *t, const char *path, read_function *read_sec
 
 // ---------------------------------------------------------------- what is needed
 
-static int check_options(const struct address *a, const struct monitor_options *o,
+static int check_options(const struct monitor_address *a, const struct monitor_options *o,
                          struct err *e)
 {
     if ((o->cert != NULL) != (o->key != NULL))
@@ -131,7 +131,7 @@ static int check_options(const struct address *a, const struct monitor_options *
     return 0;
 }
 
-static int open_with(struct trust *t, const struct address *a,
+static int open_with(struct trust *t, const struct monitor_address *a,
                      const struct monitor_options *o, read_function *read_secret,
                      struct err *e)
 {
@@ -142,8 +142,8 @@ static int open_with(struct trust *t, const struct address *a,
     return o->token_file != NULL ? read_token(t, o->token_file, read_secret, e) : 0;
 }
 
-int trust_open(struct trust *t, const struct address *a, const struct monitor_options *o,
-               struct err *e)
+int trust_open(struct trust *t, const struct monitor_address *a,
+               const struct monitor_options *o, struct err *e)
 {
     return open_with(t, a, o, file_read_secret, e);
 }
@@ -212,7 +212,7 @@ bool trust_is_named(const struct trust *t, const char *host)
 
 int monitor_check(struct monitor_options *o, struct err *e)
 {
-    struct address a;
+    struct monitor_address a;
     struct trust t;
     if (o->address == NULL &&
         (o->cert != NULL || o->key != NULL || o->token_file != NULL))

@@ -21,8 +21,8 @@ struct trust {
 };
 
 // Decides what the address needs, and reads the files. TUG_EUSAGE if an option is missing.
-int trust_open(struct trust *t, const struct address *a, const struct monitor_options *o,
-               struct err *e);
+int trust_open(struct trust *t, const struct monitor_address *a,
+               const struct monitor_options *o, struct err *e);
 void trust_close(struct trust *t); // a zeroed struct is fine
 
 // Returns whether the header Authorization shows the token: "Bearer TOKEN", or "Basic"

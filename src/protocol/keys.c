@@ -36,7 +36,7 @@ void key_lists_free(struct key_lists *l)
     *l = (struct key_lists){.budget = l->budget};
 }
 
-static struct key_list *list_find(struct key_lists *l, uint64_t signature)
+static struct listed_keys *list_find(struct key_lists *l, uint64_t signature)
 {
     for (size_t i = 0; i < KEYS_LISTS; i++)
         if (l->list[i].signature == signature)
@@ -44,18 +44,18 @@ static struct key_list *list_find(struct key_lists *l, uint64_t signature)
     return NULL;
 }
 
-static void list_drop(struct key_lists *l, struct key_list *x)
+static void list_drop(struct key_lists *l, struct listed_keys *x)
 {
     assert(l->bytes >= x->n * sizeof(*x->keys));
     mem_free(x->keys);
     l->bytes -= x->n * sizeof(*x->keys);
     budget_give(l->budget, BUDGET_LISTS, x->n * sizeof(*x->keys));
-    *x = (struct key_list){0};
+    *x = (struct listed_keys){0};
 }
 
-static struct key_list *list_oldest(struct key_lists *l)
+static struct listed_keys *list_oldest(struct key_lists *l)
 {
-    struct key_list *oldest = &l->list[0];
+    struct listed_keys *oldest = &l->list[0];
     for (size_t i = 1; i < KEYS_LISTS; i++)
         if (l->list[i].used < oldest->used)
             oldest = &l->list[i];
@@ -68,7 +68,7 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
                      uint32_t n)
 {
     size_t bytes = n * sizeof(*keys);
-    struct key_list *x = list_find(l, signature);
+    struct listed_keys *x = list_find(l, signature);
     if (bytes > KEYS_LISTS_BYTES)
         return;
     if (x != NULL)
@@ -76,7 +76,7 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
     x = list_oldest(l);
     list_drop(l, x);
     for (size_t i = 0; i < KEYS_LISTS && l->bytes + bytes > KEYS_LISTS_BYTES; i++) {
-        struct key_list *old = NULL;
+        struct listed_keys *old = NULL;
         for (size_t k = 0; k < KEYS_LISTS; k++)
             if (l->list[k].signature != 0 && (old == NULL || l->list[k].used < old->used))
                 old = &l->list[k];
@@ -92,14 +92,14 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
         return;
     }
     memcpy(copy, keys, bytes);
-    *x = (struct key_list){signature, ++l->uses, copy, n};
+    *x = (struct listed_keys){signature, ++l->uses, copy, n};
     l->bytes += bytes;
 }
 
 static int list_use(struct key_lists *l, const struct keys_wire *w, const uint64_t **ret,
                     struct err *e)
 {
-    struct key_list *x = list_find(l, w->list);
+    struct listed_keys *x = list_find(l, w->list);
     if (x == NULL || x->n != w->n)
         return err_because(e, TUG_EUSAGE, REASON_KEYS_UNKNOWN, 0,
                            "key list unknown: %016llx of %u keys",

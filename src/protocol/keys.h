@@ -22,7 +22,7 @@ enum {
 
 // The lists of keys most recently used by the other end of a link.
 struct key_lists {
-    struct key_list {
+    struct listed_keys {
         uint64_t signature; // 0: the place is free
         uint64_t used;
         uint64_t *keys;

@@ -153,7 +153,7 @@ static bool target_is_busy(const struct shard *s, const struct msg_table_do *m)
 
 // Does an admin operation, or begins it. *ret_begun is set if the operation takes time,
 // so that its request waits for its end.
-static enum outcome order(struct shard *s, const struct request *q, bool *ret_begun,
+static enum outcome order(struct shard *s, const struct shard_request *q, bool *ret_begun,
                           struct err *e)
 {
     const struct msg_table_do *m = &q->m->table_do;
@@ -189,7 +189,7 @@ static void break_moves(struct shard *s, const struct msg_table_do *m, int space
             moves_break(s, (enum wire_space)i, "an admin operation was done");
 }
 
-enum outcome table_do_serve(struct shard *s, struct request *q)
+enum outcome table_do_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_table_do *m = &q->m->table_do;
     uint64_t session = q->peer->session, value = 0;

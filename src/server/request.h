@@ -8,8 +8,8 @@
 #include "van/van.h"
 
 // The peer of a link.
-struct peer {
-    struct peer *next;
+struct shard_peer {
+    struct shard_peer *next;
     van_link link;
     bool greeted;
     enum wire_role role; // role with which the peer was accepted
@@ -31,8 +31,8 @@ struct peer {
                       // request of this link found no room
 };
 
-struct request {
-    struct peer *peer;
+struct shard_request {
+    struct shard_peer *peer;
     uint16_t type;
     uint64_t id;
     const union wire_any *m;

@@ -22,10 +22,11 @@ uint64_t room_most(const struct shard *s)
     return s->o.budget != NULL ? most - most / SMALL_SHARE : UINT64_MAX;
 }
 
-enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e)
+enum outcome room_for(struct shard *s, struct shard_request *q, uint64_t bytes,
+                      struct err *e)
 {
     struct budget *b = s->o.budget;
-    struct peer *p = q->peer;
+    struct shard_peer *p = q->peer;
     if (b == NULL || q->silent)
         return GOES_ON;
     uint64_t most = room_most(s);
@@ -51,7 +52,7 @@ enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct
     return WANTS_DRAIN;
 }
 
-bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes)
+bool room_now(const struct shard *s, const struct shard_peer *p, uint64_t bytes)
 {
     const struct budget *b = s->o.budget;
     uint64_t most = budget_most(b, BUDGET_QUEUED), queued = van_queued(s->van, p->link);

@@ -25,22 +25,22 @@ enum {
 #define IDLE_NS (300 * SECOND_NS) // silence after which the link of a tool is closed
 #define IDLE_LOOK_NS (60 * SECOND_NS)
 
-static struct peer **bucket(struct shard *s, van_link link)
+static struct shard_peer **bucket(struct shard *s, van_link link)
 {
     return &s->peers[link % PEER_BUCKETS];
 }
 
-static struct peer *peer_find(struct shard *s, van_link link)
+static struct shard_peer *peer_find(struct shard *s, van_link link)
 {
-    struct peer *p = *bucket(s, link);
+    struct shard_peer *p = *bucket(s, link);
     while (p != NULL && p->link != link)
         p = p->next;
     return p;
 }
 
-static void peer_free(struct shard *s, struct peer *p)
+static void peer_free(struct shard *s, struct shard_peer *p)
 {
-    struct peer **at = bucket(s, p->link);
+    struct shard_peer **at = bucket(s, p->link);
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
@@ -63,13 +63,13 @@ const char *shard_session_name(const struct shard *s, uint64_t session,
     return to;
 }
 
-const char *shard_peer_name(const struct shard *s, const struct peer *p,
+const char *shard_peer_name(const struct shard *s, const struct shard_peer *p,
                             char to[ROSTER_NAME_MAX])
 {
     return roster_name_of(member_roster(s->member), p->node, to);
 }
 
-void shard_ok(struct shard *s, const struct request *q, uint64_t value)
+void shard_ok(struct shard *s, const struct shard_request *q, uint64_t value)
 {
     struct msg_ok m = {.value = value};
     // If the message fails or gets lost, the sender repeats its request.
@@ -77,7 +77,7 @@ void shard_ok(struct shard *s, const struct request *q, uint64_t value)
         van_send(s->van, q->peer->link, MSG_OK, q->id, &m, NULL);
 }
 
-void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
+void shard_refuse(struct shard *s, const struct shard_request *q, const struct err *e)
 {
     struct msg_error m = wire_error(e);
     assert(e->code != 0); // a code of 0 is not an error, and the sender would wait for
@@ -87,8 +87,9 @@ void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
         van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
 }
 
-enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const char *what,
-                               const struct shard_table *t, struct err *e)
+enum outcome shard_refuse_keys(struct shard *s, const struct shard_request *q,
+                               const char *what, const struct shard_table *t,
+                               struct err *e)
 {
     char name[ROSTER_NAME_MAX];
     err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
@@ -120,7 +121,7 @@ static void end_sessions(struct shard *s, const struct roster *r)
         if (roster_session_over(r, sessions_at(stepping, i)))
             step_clock_end(&s->steps, sessions_at(stepping, i));
     for (size_t i = 0; i < PEER_BUCKETS; i++)
-        for (struct peer *p = s->peers[i]; p != NULL; p = p->next)
+        for (struct shard_peer *p = s->peers[i]; p != NULL; p = p->next)
             p->ended = p->session != 0 && roster_session_over(r, p->session);
 }
 
@@ -171,16 +172,16 @@ static void piece_forgotten(void *ctx, const struct msg_forget *m)
             retries_forget(s->tables[i]->applied, m->pass, m->piece);
 }
 
-static uint64_t session_of(const struct request *q)
+static uint64_t session_of(const struct shard_request *q)
 {
     struct request_fields f = {.session = q->peer->session};
     request_fields(q->type, q->m, &f);
     return f.session;
 }
 
-static bool refused_for_session(struct shard *s, const struct request *q)
+static bool refused_for_session(struct shard *s, const struct shard_request *q)
 {
-    const struct peer *p = q->peer;
+    const struct shard_peer *p = q->peer;
     struct err e;
     char name[ROSTER_NAME_MAX];
     if (bug_in(s->o.member.bugs, WITHOUT_SESSION_CHECK) ||
@@ -202,7 +203,7 @@ static bool refused_for_session(struct shard *s, const struct request *q)
     return true;
 }
 
-static bool refused_for_flags(struct shard *s, const struct request *q)
+static bool refused_for_flags(struct shard *s, const struct shard_request *q)
 {
     struct err e;
     if (wire_check_flags(q->type, q->m, &e) == 0)
@@ -224,7 +225,7 @@ static bool is_question(uint16_t type)
     }
 }
 
-static enum outcome shard_serve_one(struct shard *s, struct request *q)
+static enum outcome shard_serve_one(struct shard *s, struct shard_request *q)
 {
     switch (q->type) {
 #define TO_SERVER(NAME, name)                                                            \
@@ -238,14 +239,14 @@ static enum outcome shard_serve_one(struct shard *s, struct request *q)
 
 // The size of the answer is not known yet: if so many bytes can never be sent, less has to
 // be free.
-static enum outcome room_for_question(struct shard *s, struct request *q)
+static enum outcome room_for_question(struct shard *s, struct shard_request *q)
 {
     struct err never;
     uint64_t most = room_most(s);
     return room_for(s, q, most < QUESTION_BYTES ? most : QUESTION_BYTES, &never);
 }
 
-static enum outcome dispatch(struct shard *s, struct request *q)
+static enum outcome dispatch(struct shard *s, struct shard_request *q)
 {
     enum outcome room = is_question(q->type) ? room_for_question(s, q) : GOES_ON;
     if (room != GOES_ON)
@@ -260,7 +261,7 @@ static enum outcome dispatch(struct shard *s, struct request *q)
     return shard_serve_one(s, q);
 }
 
-enum outcome shard_serve_request(struct shard *s, struct request *q)
+enum outcome shard_serve_request(struct shard *s, struct shard_request *q)
 {
     if (__builtin_expect(!s->profiling, true) || q->type == MSG_PROFILE)
         return dispatch(s, q);
@@ -284,10 +285,11 @@ static bool is_request(uint16_t type)
 
 // Refuses a message that the role of the peer may not send. Returns whether it has
 // refused the message.
-static bool refused_for_role(struct shard *s, struct peer *p, const struct van_message *m)
+static bool refused_for_role(struct shard *s, struct shard_peer *p,
+                             const struct van_message *m)
 {
     struct err e = {0};
-    struct request q = {.peer = p, .type = m->type, .id = m->request, .m = m->m};
+    struct shard_request q = {.peer = p, .type = m->type, .id = m->request, .m = m->m};
     if (wire_may(m->type, p->role))
         return false;
     wire_may_not(m->type, p->role, &e);
@@ -295,10 +297,10 @@ static bool refused_for_role(struct shard *s, struct peer *p, const struct van_m
     return true;
 }
 
-static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
+static void serve_fresh(struct shard *s, struct shard_peer *p, struct van_message *m)
 {
     struct err e = {0};
-    struct request q = {
+    struct shard_request q = {
         .peer = p, .type = m->type, .id = m->request, .m = m->m, .fresh = m};
     assert(p->greeted && is_request(m->type));
     if (refused_for_role(s, p, m))
@@ -324,7 +326,7 @@ static void on_refused(void *ctx, const struct err *why, uint64_t now)
 
 // Handles HELLO, which must be the first message. It may arrive twice, if the answer was
 // lost.
-static void greet(struct shard *s, struct peer *p, const struct van_message *m)
+static void greet(struct shard *s, struct shard_peer *p, const struct van_message *m)
 {
     uint32_t node;
     uint64_t session;
@@ -353,10 +355,10 @@ static void greet(struct shard *s, struct peer *p, const struct van_message *m)
         s->idle_look = clock_earlier(s->idle_look, s->now + IDLE_LOOK_NS);
 }
 
-static void serve_message(struct shard *s, struct peer *p, struct van_message *m)
+static void serve_message(struct shard *s, struct shard_peer *p, struct van_message *m)
 {
     struct err e = {0};
-    struct request q = {.peer = p, .type = m->type, .id = m->request, .m = m->m};
+    struct shard_request q = {.peer = p, .type = m->type, .id = m->request, .m = m->m};
     p->heard = s->now;
     if (!p->greeted || m->type == MSG_HELLO)
         greet(s, p, m);
@@ -387,7 +389,7 @@ static void shard_on_opened(void *ctx, van_link link, bool accepted, uint64_t no
         (!accepted && moves_opened(s, link)) || !accepted)
         return;
     assert(peer_find(s, link) == NULL); // the van never uses a number twice
-    struct peer *p = mem_zalloc(sizeof(*p));
+    struct shard_peer *p = mem_zalloc(sizeof(*p));
     if (p == NULL) {
         van_close_link(s->van, link);
         return;
@@ -409,7 +411,7 @@ static void shard_on_message(void *ctx, van_link link, struct van_message *m,
     bool taken = member_message(s->member, link, m, now) ||
                  (s->moves.in != NULL && moves_message(s, link, m));
     if (!taken) {
-        struct peer *p = peer_find(s, link);
+        struct shard_peer *p = peer_find(s, link);
         if (p != NULL)
             serve_message(s, p, m);
     }
@@ -422,7 +424,7 @@ static void shard_on_closed(void *ctx, van_link link, const struct err *why, uin
     struct shard *s = ctx;
     s->now = now;
     if (!member_closed(s->member, link, why, now) && !moves_closed(s, link, why)) {
-        struct peer *p = peer_find(s, link);
+        struct shard_peer *p = peer_find(s, link);
         if (p != NULL)
             peer_free(s, p);
     }
@@ -435,7 +437,7 @@ static uint64_t close_strangers(struct shard *s)
 {
     uint64_t next = VAN_NEVER;
     for (size_t i = 0; i < PEER_BUCKETS && s->n_strangers > 0; i++)
-        for (struct peer *p = s->peers[i], *behind; p != NULL; p = behind) {
+        for (struct shard_peer *p = s->peers[i], *behind; p != NULL; p = behind) {
             behind = p->next;
             if (p->greeted)
                 continue;
@@ -456,7 +458,7 @@ static uint64_t close_idle(struct shard *s)
         return s->idle_look;
     s->idle_look = VAN_NEVER; // set again when a tool sends HELLO
     for (size_t i = 0; i < PEER_BUCKETS; i++)
-        for (struct peer *p = s->peers[i], *behind; p != NULL; p = behind) {
+        for (struct shard_peer *p = s->peers[i], *behind; p != NULL; p = behind) {
             behind = p->next;
             if (!p->greeted || p->session != 0)
                 continue;

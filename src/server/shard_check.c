@@ -17,10 +17,10 @@ struct counts {
 };
 
 // A peer is in the bucket of its link, and only once.
-static void check_peer(const struct shard *s, const struct peer *p, size_t bucket)
+static void check_peer(const struct shard *s, const struct shard_peer *p, size_t bucket)
 {
     assert(p->link % PEER_BUCKETS == bucket);
-    for (const struct peer *other = p->next; other != NULL; other = other->next)
+    for (const struct shard_peer *other = p->next; other != NULL; other = other->next)
         assert(other->link != p->link);
     assert(p->greeted || (p->node == 0 && p->session == 0));
     assert(p->n_draining <= p->n_pending);
@@ -32,7 +32,7 @@ static void check_peer(const struct shard *s, const struct peer *p, size_t bucke
 static void check_peers(const struct shard *s, struct counts *c)
 {
     for (size_t i = 0; i < PEER_BUCKETS; i++)
-        for (const struct peer *p = s->peers[i]; p != NULL; p = p->next) {
+        for (const struct shard_peer *p = s->peers[i]; p != NULL; p = p->next) {
             check_peer(s, p, i);
             c->strangers += !p->greeted;
             c->held += p->n_pending;

@@ -72,7 +72,7 @@ struct shard {
     struct refusals refusals, refused_orders;
     bool ready; // the number of partitions is known, from the roster
     uint32_t bits;
-    struct peer *peers[PEER_BUCKETS];
+    struct shard_peer *peers[PEER_BUCKETS];
     uint32_t n_strangers;                // the number of peers that have not sent HELLO
     struct pending *held, **pending_end; // list of waiting requests, in the order of
                                          // arrival
@@ -124,17 +124,18 @@ static inline void shard_answered(struct shard *s, uint16_t type, uint64_t since
     histogram_add(&s->requests[kind], now > since ? now - since : 0);
 }
 
-void shard_ok(struct shard *s, const struct request *q, uint64_t value);
-void shard_refuse(struct shard *s, const struct request *q, const struct err *e);
+void shard_ok(struct shard *s, const struct shard_request *q, uint64_t value);
+void shard_refuse(struct shard *s, const struct shard_request *q, const struct err *e);
 // Writes "worker 1 (host:pid)" to `to` and returns it.
-const char *shard_peer_name(const struct shard *s, const struct peer *p,
+const char *shard_peer_name(const struct shard *s, const struct shard_peer *p,
                             char to[ROSTER_NAME_MAX]);
 const char *shard_session_name(const struct shard *s, uint64_t session,
                                char to[ROSTER_NAME_MAX]);
-enum outcome shard_serve_request(struct shard *s, struct request *q);
+enum outcome shard_serve_request(struct shard *s, struct shard_request *q);
 // Refuses a request, with "push of table 'x' by worker 1 (host:pid): " before the error.
-enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const char *what,
-                               const struct shard_table *t, struct err *e);
+enum outcome shard_refuse_keys(struct shard *s, const struct shard_request *q,
+                               const char *what, const struct shard_table *t,
+                               struct err *e);
 
 // Writes the next part of the status, if one is being written. Returns when to call it
 // again.
@@ -146,7 +147,7 @@ float *shard_floats(struct shard *s, size_t n);
 // Functions that serve one type of message each. A request that has to wait must have had
 // no effect, since the same function is called again later.
 #define TO_SERVER(NAME, name)                                                            \
-    enum outcome name##_serve(struct shard *s, struct request *q);
+    enum outcome name##_serve(struct shard *s, struct shard_request *q);
 #include "wire/messages.def"
 
 // Defined in shard_check.c; does nothing in builds without assertions:

@@ -271,7 +271,7 @@ uint64_t status_tick(struct shard *s)
     return s->now;
 }
 
-static enum outcome text_send(struct shard *s, struct request *q)
+static enum outcome text_send(struct shard *s, struct shard_request *q)
 {
     const struct status_text *x = &s->status;
     struct msg_status_is m = {.json = {x->json.data, x->json.len}};
@@ -287,7 +287,7 @@ static enum outcome text_send(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
-enum outcome status_serve(struct shard *s, struct request *q)
+enum outcome status_serve(struct shard *s, struct shard_request *q)
 {
     struct status_text *x = &s->status;
     if (q->fresh == NULL && x->done)

@@ -84,8 +84,8 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
     }
 }
 
-static void told_tell(struct shard *s, const struct peer *p, enum wire_operation kind,
-                      const char *what)
+static void told_tell(struct shard *s, const struct shard_peer *p,
+                      enum wire_operation kind, const char *what)
 {
     struct msg_ordered told = {
         .node = p->node,
@@ -97,7 +97,7 @@ static void told_tell(struct shard *s, const struct peer *p, enum wire_operation
     member_tell(s->member, MSG_ORDERED, &told);
 }
 
-void told_done(struct shard *s, const struct request *q)
+void told_done(struct shard *s, const struct shard_request *q)
 {
     char what[ERR_TEXT_MAX];
     enum wire_operation kind;
@@ -105,7 +105,7 @@ void told_done(struct shard *s, const struct request *q)
         told_tell(s, q->peer, kind, what);
 }
 
-void told_refused(struct shard *s, const struct request *q, const struct err *why)
+void told_refused(struct shard *s, const struct shard_request *q, const struct err *why)
 {
     char what[ERR_TEXT_MAX], line[ERR_TEXT_MAX];
     enum wire_operation kind;

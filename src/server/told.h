@@ -6,12 +6,12 @@
 
 #include "base/err.h"
 
-struct request;
+struct shard_request;
 struct shard;
 
 // Logs at the scheduler that an admin operation is done, or, if it takes time, that it
 // has begun.
-void told_done(struct shard *s, const struct request *q);
-void told_refused(struct shard *s, const struct request *q, const struct err *why);
+void told_done(struct shard *s, const struct shard_request *q);
+void told_refused(struct shard *s, const struct shard_request *q, const struct err *why);
 
 #endif

@@ -13,7 +13,7 @@
 struct piece_intake {
     struct intake base;
     const struct pieces *pieces;
-    struct piece piece;
+    struct piece_text piece;
     uint32_t file;
     const struct reader_layout *layout; // layout of the file
     size_t at;                          // the begin of the next chunk
@@ -24,7 +24,7 @@ struct piece_intake {
 
 // Returns the end of a chunk: after the last newline within CHUNK_BYTES, or else after
 // the first newline beyond them.
-static size_t chunk_end(const struct piece *c, size_t at)
+static size_t chunk_end(const struct piece_text *c, size_t at)
 {
     size_t left = c->len - at;
     if (left <= CHUNK_BYTES)
@@ -39,7 +39,7 @@ static size_t chunk_end(const struct piece *c, size_t at)
 // Cuts rows in memory into chunks.
 static int rows_next(struct piece_intake *in, struct chunk **ret, struct err *e)
 {
-    const struct piece *p = &in->piece;
+    const struct piece_text *p = &in->piece;
     uint64_t most = rows_within(p->rows, CHUNK_BYTES), left = p->n_rows - in->at;
     uint64_t first = p->offset + in->at;
     *ret = NULL;

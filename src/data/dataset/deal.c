@@ -17,7 +17,7 @@ enum { LEAST_BUCKETS = 16, CELL_BYTES = 2 << 10 };
 
 struct deal {
     struct deal_options o;
-    struct piece piece;
+    struct piece_text piece;
     struct buf *cells; // the text of the piece's cell for each bucket
     // Used with deal_options.by: a line is parsed before its columns are read.
     struct examples x;

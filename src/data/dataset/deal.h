@@ -36,7 +36,7 @@ uint32_t deal_buckets(const struct pieces *p, uint64_t text_bytes);
 
 // Deals one piece. deal_cell then returns the cell of a bucket, which is valid until the
 // next piece: whole lines with their newlines, without empty lines and headers.
-// *ret_at_end is as in struct piece.
+// *ret_at_end is as in struct piece_text.
 int deal_piece(struct deal *d, struct pieces *p, uint32_t file, uint64_t index,
                bool *ret_at_end, struct err *e);
 const char *deal_cell(const struct deal *d, uint32_t bucket, size_t *ret_len);

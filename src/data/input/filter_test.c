@@ -166,7 +166,7 @@ static void test_pieces(void **state)
     struct pieces_options o = {
         .paths = &path, .n_paths = 1, .command = "tr a b", .piece_bytes = 1000};
     struct pieces *p;
-    struct piece c = {0};
+    struct piece_text c = {0};
     struct err e;
     OK(pieces_open(&p, &o, &e));
     for (uint64_t i = 0; !c.at_end; i++) {
@@ -269,7 +269,7 @@ static void test_interrupt(void **state)
                                .piece_bytes = 1000,
                                .interrupted = &interrupted};
     struct pieces *p;
-    struct piece c = {0};
+    struct piece_text c = {0};
     struct err e;
     pthread_t thread;
     OK(pieces_open(&p, &o, &e));

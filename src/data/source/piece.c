@@ -247,7 +247,7 @@ static int stream_seek(struct pieces *p, uint32_t file, uint64_t begin, struct e
 
 // ---------------------------------------------------------------- a piece
 
-static int piece_grow(struct piece *c, size_t cap, struct err *e)
+static int piece_grow(struct piece_text *c, size_t cap, struct err *e)
 {
     if (cap <= c->cap)
         return 0;
@@ -264,7 +264,7 @@ static int piece_grow(struct piece *c, size_t cap, struct err *e)
 // A piece that is being read: its memory holds `have` bytes from p->s.offset on.
 struct cut {
     struct pieces *p;
-    struct piece *c;
+    struct piece_text *c;
     size_t have;
     bool at_eof; // the memory holds the rest of the file
 };
@@ -375,7 +375,7 @@ static int pass_text(struct cut *k, uint64_t end, size_t passed, struct err *e)
 static int piece_read_text(struct cut *k, uint64_t begin, uint64_t end, struct err *e)
 {
     struct stream *s = &k->p->s;
-    struct piece *c = k->c;
+    struct piece_text *c = k->c;
     size_t from = 0, to = 0;
     if (s->offset < end)
         TRY(find_text(k, begin, end, &from, &to, e));
@@ -404,7 +404,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
 
 // Gets piece `index` of rows in memory, which are cut into pieces by their number.
 static void read_rows(const struct pieces *p, const struct rows *r, uint64_t index,
-                      struct piece *ret)
+                      struct piece_text *ret)
 {
     uint64_t most = rows_within(r, p->piece_bytes), first = times(index, most);
     ret->rows = r;
@@ -415,7 +415,7 @@ static void read_rows(const struct pieces *p, const struct rows *r, uint64_t ind
     ret->line = ret->offset;
 }
 
-int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *ret,
+int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece_text *ret,
                struct err *e)
 {
     assert(file < p->files.n);
@@ -442,10 +442,10 @@ int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *re
     return 0;
 }
 
-void piece_free(struct piece *c)
+void piece_free(struct piece_text *c)
 {
     mem_free(c->memory);
-    *c = (struct piece){0};
+    *c = (struct piece_text){0};
 }
 
 // ---------------------------------------------------------------- facts

@@ -68,7 +68,7 @@ int pieces_describe(const struct pieces *p, struct piece_file *ret, struct err *
 
 // The text of one piece: whole lines. The last line of a file may lack its newline; the
 // byte after the text is then NUL. READER_PADDING bytes after the text can be read.
-struct piece {
+struct piece_text {
     char *text;
     size_t len;      // 0: no line begins in the piece
     uint64_t offset; // offset of the first byte in the decompressed file
@@ -88,9 +88,9 @@ struct piece {
 // always has at_end; a piece inside that line may not. Returns TUG_EDATA, naming the
 // file, if it is truncated, corrupt, changed since pieces_open, has no text at all, or
 // has a line longer than the limit.
-int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *ret,
+int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece_text *ret,
                struct err *e);
-void piece_free(struct piece *c);
+void piece_free(struct piece_text *c);
 
 // Finds the number of the line that begins at `offset`, for messages. Reads all of the
 // file before it. Any thread may call it.

@@ -81,7 +81,7 @@ static size_t line_from(const struct buf *text, uint64_t at, uint64_t *ret_line)
 }
 
 static void assert_piece(struct pieces *p, const struct buf *text, int form,
-                         uint64_t bytes, uint64_t index, struct piece *c)
+                         uint64_t bytes, uint64_t index, struct piece_text *c)
 {
     struct err e = {0};
     uint64_t line, next, counted;
@@ -111,7 +111,7 @@ static void assert_pieces(const char *path, const struct buf *text, int form,
                           uint64_t bytes, unsigned random_ones)
 {
     struct pieces *p = open_pieces(path, bytes, 0);
-    struct piece c = {0};
+    struct piece_text c = {0};
     bool exact;
     uint64_t pieces = (text->len + bytes - 1) / bytes, seen = 0;
     if (form == PLAIN)
@@ -186,7 +186,7 @@ static void test_several_files(void **state)
 {
     (void)state;
     struct buf a = BUF_INIT(1 << 20), b = BUF_INIT(1 << 20);
-    struct piece c = {0};
+    struct piece_text c = {0};
     any_text(&a, 50, 100);
     any_text(&b, 50, 100);
     const char *paths[] = {write_form(PLAIN, &a), write_form(GZIP, &b)};
@@ -289,7 +289,7 @@ static void test_refused_files_and_sizes(void **state)
 // Reads all pieces until one fails.
 static int read_all(struct pieces *p, struct err *e)
 {
-    struct piece c = {0};
+    struct piece_text c = {0};
     int rc = 0;
     for (uint64_t i = 0; rc == 0 && !c.at_end; i++)
         rc = piece_read(p, 0, i, &c, e);
@@ -377,7 +377,7 @@ static void test_endless_line(void **state)
     memset(b.data + b.len, 'x', 8 << 20);
     b.len += 8 << 20;
     for (int form = 0; form < FORMS; form++) {
-        struct piece c = {0};
+        struct piece_text c = {0};
         const char *path = write_form(form, &b);
         struct pieces *p = open_pieces(path, 1000, 1 << 20);
         assert_int_equal(piece_read(p, 0, 0, &c, NULL), TUG_EDATA);
@@ -397,7 +397,7 @@ static void test_interrupted(void **state)
     for (int form = 0; form < FORMS; form++) {
         const char *path = write_form(form, &b);
         struct pieces *p = NULL;
-        struct piece c = {0};
+        struct piece_text c = {0};
         struct pieces_options o = {
             .paths = &path, .n_paths = 1, .piece_bytes = 2, .interrupted = &stop};
         assert_int_equal(pieces_open(&p, &o, NULL), 0);
@@ -423,7 +423,7 @@ static void test_allocation_failures(void **state)
         bool done = false;
         for (long n = 0; !done; n++) {
             struct pieces *p = NULL;
-            struct piece c = {0};
+            struct piece_text c = {0};
             struct piece_file f;
             struct err e = {0};
             mem_fault_after(n);

@@ -5,7 +5,8 @@
 #include "base/alloc.h"
 #include "doors/kvapp/node.h"
 
-static struct kept home_closed; // the value of kv_home.released after the node was closed
+static struct kept_request
+    home_closed; // the value of kv_home.released after the node was closed
 
 static void home_let_go(struct kv_home *h)
 {
@@ -22,9 +23,9 @@ int kv_kept_init(struct tug_node *n, struct err *e)
     return 0;
 }
 
-static struct kept *kept_keep(struct received *q)
+static struct kept_request *kept_keep(struct received *q)
 {
-    struct kept *k = &q->first;
+    struct kept_request *k = &q->first;
     if (atomic_exchange(&q->first_used, true))
         k = mem_alloc(sizeof(*k));
     if (k == NULL)
@@ -45,7 +46,7 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
                    // its handler runs
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
-    struct kept *k = q != NULL ? kept_keep(q) : NULL;
+    struct kept_request *k = q != NULL ? kept_keep(q) : NULL;
     pump_leave(a->node->pump);
     return k;
 }
@@ -62,12 +63,12 @@ static void release_alone(struct received *q, struct kv_home *h)
 
 void tug_app_release(void *kept)
 {
-    struct kept *k = kept;
+    struct kept_request *k = kept;
     if (k == NULL)
         return;
     struct received *q = k->q;
     struct kv_home *h = q->home;
-    struct kept *head = atomic_load(&h->released);
+    struct kept_request *head = atomic_load(&h->released);
     do {
         k->next = head;
     } while (head != &home_closed &&
@@ -80,9 +81,9 @@ void tug_app_release(void *kept)
     home_let_go(h);
 }
 
-static void take_back(struct kept *list)
+static void take_back(struct kept_request *list)
 {
-    for (struct kept *k = list, *next; k != NULL; k = next) {
+    for (struct kept_request *k = list, *next; k != NULL; k = next) {
         struct received *q = k->q;
         next = k->next;
         if (k != &q->first)

@@ -143,15 +143,15 @@ struct kv_request {
 // Memory of a request that a program keeps. The program may release it on any thread,
 // without the van, and after the node was closed. So it is put into the list of kv_home,
 // from which the thread that has the van takes it; kv_home outlives the node.
-struct kept {
-    struct kept *next;
+struct kept_request {
+    struct kept_request *next;
     struct received *q;
 };
 
 struct kv_home {
-    _Atomic(struct kept *)
+    _Atomic(struct kept_request *)
         released; // list of released memory; &home_closed: no node (kept.c)
-    // Number of references: one for the node, and one for each struct kept.
+    // Number of references: one for the node, and one for each struct kept_request.
     atomic_uint refs;
     void (*drop)(void *body);
 };
@@ -180,7 +180,8 @@ struct received {
     atomic_uint refs;
     struct kv_home *home;
     atomic_uint keeps; // number of structs kept for programs, and one for the node
-    struct kept first; // returned by the first tug_app_keep; further ones are allocated
+    struct kept_request
+        first; // returned by the first tug_app_keep; further ones are allocated
     atomic_bool first_used;
 };
 

@@ -36,7 +36,7 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
 }
 
 // Returns whether this request is a repeat of one that waits.
-static bool is_held(const struct shard *s, const struct request *q)
+static bool is_held(const struct shard *s, const struct shard_request *q)
 {
     for (const struct pending *h = s->held; h != NULL; h = h->next)
         if (h->peer == q->peer && h->id == q->id && h->type == q->type)
@@ -118,8 +118,8 @@ bool pending_room(struct shard *s, uint64_t bytes, bool early)
 
 // Handles a request that has no room to wait. Answers it if it waits for a batch that no
 // retry can apply; otherwise returns an error after which the client sends it again.
-static int refuse_for_room(struct shard *s, const struct request *q, enum outcome wants,
-                           struct err *e)
+static int refuse_for_room(struct shard *s, const struct shard_request *q,
+                           enum outcome wants, struct err *e)
 {
     struct pending h = {
         .peer = q->peer, .id = q->id, .type = q->type, .wants = wants, .since = s->now};
@@ -134,7 +134,8 @@ static int refuse_for_room(struct shard *s, const struct request *q, enum outcom
                        s->n_pending, (unsigned long long)s->pending_bytes);
 }
 
-int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
+int pending_add(struct shard *s, struct shard_request *q, enum outcome wants,
+                struct err *e)
 {
     union wire_any m = *q->m;
     size_t texts = wire_texts(q->type, &m, NULL);
@@ -229,7 +230,8 @@ static void retry(struct shard *s, uint32_t wants)
         struct pending *h = *at;
         enum outcome outcome = h->wants;
         if (may_go(s, h, wants)) {
-            struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
+            struct shard_request q = {h->peer, h->type, h->id, &h->m,
+                                      NULL,    h->kept, false, 0};
             outcome = shard_serve_request(s, &q);
             assert(*at == h); // serving a request removes no other from the list
             h->kept = q.kept; // NULL if the body was taken over
@@ -264,7 +266,7 @@ void pending_settle(struct shard *s)
     }
 }
 
-void pending_drop_peer(struct shard *s, const struct peer *p)
+void pending_drop_peer(struct shard *s, const struct shard_peer *p)
 {
     for (struct pending **at = &s->held; *at != NULL;)
         if ((*at)->peer == p)
@@ -298,7 +300,7 @@ void pending_drop_pushes(struct shard *s, const struct shard_table *t)
     }
 }
 
-enum outcome pending_before(const struct shard *s, const struct request *q,
+enum outcome pending_before(const struct shard *s, const struct shard_request *q,
                             uint32_t table)
 {
     if (q->peer->n_stopped_pushes == 0)
@@ -387,7 +389,7 @@ static const struct err *name_missing(const struct shard *s, const struct shard_
 static void refuse_dropped(struct shard *s, const struct pending *h)
 {
     struct err e = {0};
-    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
+    struct shard_request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
     const struct shard_table *t = tables_find(s, h->m.push.table, &e);
     assert(h->type == MSG_PUSH);
     if (t != NULL)
@@ -401,7 +403,7 @@ static void refuse_dropped(struct shard *s, const struct pending *h)
 static void refuse_late(struct shard *s, const struct pending *h)
 {
     struct err e = {0};
-    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
+    struct shard_request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
     struct buf whom = BUF_INIT(ERR_TEXT_MAX);
     const struct shard_table *t = NULL;
     unsigned long long seconds = (s->now - h->since) / SECOND_NS;
@@ -440,7 +442,7 @@ static void refuse_late(struct shard *s, const struct pending *h)
 // Applies a push that was acknowledged before (tests only: ACKNOWLEDGE_BEFORE_APPLY).
 static void serve_later(struct shard *s, const struct pending *h)
 {
-    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};
+    struct shard_request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};
     shard_serve_request(s, &q);
 }
 

@@ -11,7 +11,7 @@ struct shard_table;
 
 struct pending {
     struct pending *next;
-    struct peer *peer;
+    struct shard_peer *peer;
     uint64_t id;
     uint16_t type;
     enum outcome wants;
@@ -20,12 +20,13 @@ struct pending {
     uint64_t bytes, deadline, since;
     // The batch of this push was dropped, so pending_settle refuses the push.
     bool dropped;
-    uint64_t room; // bytes of the answer that waits for room: see struct request
+    uint64_t room; // bytes of the answer that waits for room: see struct shard_request
     char texts[];
 };
 
 // Keeps a request that waits. Returns 0, or the error if it cannot be kept.
-int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
+int pending_add(struct shard *s, struct shard_request *q, enum outcome wants,
+                struct err *e);
 // Takes memory from the budget. Requests that wait for a batch and parts of later batches
 // are `early` and leave half of the budget to the next batch: otherwise the missing part
 // of the next batch might find no room. Returns false if there is no room.
@@ -40,11 +41,11 @@ void pending_batch_applied(struct shard *s, const struct shard_table *t);
 // are not refused here, because the caller may be iterating over the list.
 void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
-void pending_drop_peer(struct shard *s, const struct peer *p);
+void pending_drop_peer(struct shard *s, const struct shard_peer *p);
 uint64_t pending_expire(struct shard *s); // returns the time of the next call
 // Returns what an earlier push of the same link to the same table waits for; q must then
 // wait for it, too. Returns GOES_ON if no earlier push waits.
-enum outcome pending_before(const struct shard *s, const struct request *q,
+enum outcome pending_before(const struct shard *s, const struct shard_request *q,
                             uint32_t table);
 bool pending_wants(const struct shard *s,
                    enum outcome wants); // some request waits for it

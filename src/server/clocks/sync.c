@@ -73,7 +73,7 @@ void sync_restart(struct shard *s, struct shard_table *t)
     pending_drop_pushes(s, t);
 }
 
-static int keep_values(struct shard *s, struct request *q, struct contribution *c,
+static int keep_values(struct shard *s, struct shard_request *q, struct contribution *c,
                        const struct push_values *v)
 {
     size_t floats = (size_t)c->n * v->width;
@@ -183,7 +183,7 @@ static void contribution_inherit(struct shard *s, struct contribution *c, uint64
     contribution_drop(s, replaced);
 }
 
-static int contribution_take(struct shard *s, struct request *q,
+static int contribution_take(struct shard *s, struct shard_request *q,
                              const struct sync_group *g, const struct keys *k,
                              const struct push_values *v, struct contribution **ret,
                              struct err *e)
@@ -413,7 +413,7 @@ static bool repeats_here(const struct shard *s, const struct shard_table *t,
            sync_clock_has(&t->sync.clock, m->clock, m->micro, m->micros);
 }
 
-static int sync_take(struct shard *s, struct request *q, struct shard_table *t,
+static int sync_take(struct shard *s, struct shard_request *q, struct shard_table *t,
                      const struct keys *k, const struct push_values *v, struct err *e)
 {
     const struct msg_push *m = &q->m->push;
@@ -446,7 +446,7 @@ static int sync_take(struct shard *s, struct request *q, struct shard_table *t,
     return 0;
 }
 
-enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
+enum outcome sync_push(struct shard *s, struct shard_request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v)
 {
     const struct msg_push *m = &q->m->push;

@@ -40,7 +40,7 @@ void sync_apply(struct shard *s, struct shard_table *t);
 // Returns whether the next batch cannot be applied even by a retry: its sum would make a
 // row infinite, or --memory has no room for its rows or for one of its parts.
 bool sync_in_vain(const struct shard_table *t);
-enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
+enum outcome sync_push(struct shard *s, struct shard_request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
 void sync_close(struct shard *s, struct shard_table *t);
 // Drops all data that belongs to rows that were removed: the open batches, the pushes

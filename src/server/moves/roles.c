@@ -39,7 +39,8 @@ void roles_close(struct roles *x)
     *x = (struct roles){0};
 }
 
-void roles_set(struct roles *x, enum wire_space space, uint32_t partition, enum role role)
+void roles_set(struct roles *x, enum wire_space space, uint32_t partition,
+               enum moves_role role)
 {
     x->of[space][partition] = (uint8_t)role;
 }

@@ -13,14 +13,14 @@
 
 struct keys;
 
-enum role {
+enum moves_role {
     ROLE_AWAY,    // its rows are not here
     ROLE_HERE,    // its rows are here
     ROLE_HANDING, // its rows are here and go to another shard: they may not change
 };
 
 struct roles {
-    uint8_t *of[WIRE_SPACES]; // enum role of each partition; NULL until roles_open
+    uint8_t *of[WIRE_SPACES]; // enum moves_role of each partition; NULL until roles_open
     // The number of partitions that this shard owns but whose requests must wait, because
     // their rows have not arrived or are leaving; for each space, and in all.
     uint32_t unsettled[WIRE_SPACES], n_unsettled;
@@ -30,14 +30,14 @@ struct roles {
 int roles_open(struct roles *x, const struct roster *r, uint32_t me);
 void roles_close(struct roles *x); // a zeroed one is fine
 
-static inline enum role roles_of(const struct roles *x, enum wire_space space,
-                                 uint32_t partition)
+static inline enum moves_role roles_of(const struct roles *x, enum wire_space space,
+                                       uint32_t partition)
 {
-    return (enum role)x->of[space][partition];
+    return (enum moves_role)x->of[space][partition];
 }
 
 void roles_set(struct roles *x, enum wire_space space, uint32_t partition,
-               enum role role);
+               enum moves_role role);
 // Counts the unsettled partitions. Call it when the roster or a role has changed.
 void roles_count(struct roles *x, const struct roster *r, uint32_t me);
 // Returns whether a request for these keys must wait; a whole request needs all partitions

@@ -37,14 +37,14 @@ static const struct roster_move *move_of(const struct roster *r, uint64_t id)
 
 // Answers that there is nothing yet. If the target knows of a newer roster, or this shard
 // does, it asks again when both have it.
-static enum outcome answer_nothing(struct shard *s, const struct request *q)
+static enum outcome answer_nothing(struct shard *s, const struct shard_request *q)
 {
     struct msg_parcel m = {.move = q->m->move_wanted.move, .at = q->m->move_wanted.at};
     van_send(s->van, q->peer->link, MSG_PARCEL, q->id, &m, NULL);
     return ANSWERED;
 }
 
-static enum outcome answer_piece(struct shard *s, const struct request *q,
+static enum outcome answer_piece(struct shard *s, const struct shard_request *q,
                                  const struct outgoing *o)
 {
     uint64_t at = q->m->move_wanted.at, skip = at - o->sent;
@@ -163,7 +163,7 @@ static int prepare(struct shard *s, const struct msg_move_wanted *m, struct outg
     return 0;
 }
 
-enum outcome move_wanted_serve(struct shard *s, struct request *q)
+enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_move_wanted *m = &q->m->move_wanted;
     const struct roster *r = member_roster(s->member);

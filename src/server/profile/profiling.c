@@ -24,7 +24,7 @@ static void profiling_describe(const struct shard *s, uint16_t type,
     ev->space = t != NULL ? (uint8_t)t->spec.space : 0;
 }
 
-void profiling_begin(const struct shard *s, const struct request *q,
+void profiling_begin(const struct shard *s, const struct shard_request *q,
                      struct wire_event *ret)
 {
     *ret = (struct wire_event){.node = q->peer->node};
@@ -48,7 +48,7 @@ void profiling_waited(struct shard *s, const struct pending *h)
     profile_note(&s->profile, &event);
 }
 
-static void answer_page(struct shard *s, const struct request *q)
+static void answer_page(struct shard *s, const struct shard_request *q)
 {
     struct buf events = BUF_INIT(WIRE_BYTES_MAX);
     struct msg_trace m = {.end = s->profile.end,
@@ -85,7 +85,7 @@ static void obey(struct shard *s, const struct msg_profile *m, struct err *e)
     }
 }
 
-enum outcome profile_serve(struct shard *s, struct request *q)
+enum outcome profile_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_profile *m = &q->m->profile;
     struct err e = {0};

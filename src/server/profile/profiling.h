@@ -7,10 +7,10 @@
 #include "wire/wire.h"
 
 struct pending;
-struct request;
+struct shard_request;
 struct shard;
 
-void profiling_begin(const struct shard *s, const struct request *q,
+void profiling_begin(const struct shard *s, const struct shard_request *q,
                      struct wire_event *ret);
 void profiling_end(struct shard *s, struct wire_event *event);
 void profiling_waited(struct shard *s, const struct pending *h);

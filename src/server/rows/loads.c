@@ -95,7 +95,7 @@ static int put_root(struct buf *to, enum wire_root kind, const struct root *r)
     return r->fd >= 0 ? wire_put_root_dir(to, &x) : 0;
 }
 
-enum outcome roots_serve(struct shard *s, struct request *q)
+enum outcome roots_serve(struct shard *s, struct shard_request *q)
 {
     const struct roots *r = s->o.roots;
     struct buf to = BUF_INIT(WIRE_BYTES_MAX);
@@ -137,7 +137,7 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
     return GOES_ON;
 }
 
-enum outcome load_serve(struct shard *s, struct request *q)
+enum outcome load_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_load *m = &q->m->load;
     uint64_t session = q->peer->session, rows = 0;

@@ -22,7 +22,8 @@ static uint32_t first_foreign(const struct shard *s, const struct roster *r,
     return k->n_runs;
 }
 
-static void send_roster(struct shard *s, const struct request *q, const struct roster *r)
+static void send_roster(struct shard *s, const struct shard_request *q,
+                        const struct roster *r)
 {
     struct buf nodes = BUF_INIT(WIRE_SPAN_MAX), owners = BUF_INIT(WIRE_SPAN_MAX);
     struct msg_roster m;
@@ -33,7 +34,8 @@ static void send_roster(struct shard *s, const struct request *q, const struct r
     buf_free(&owners);
 }
 
-enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch)
+enum outcome place_check_all(struct shard *s, const struct shard_request *q,
+                             uint64_t epoch)
 {
     const struct roster *r = member_roster(s->member);
     assert(s->ready);
@@ -52,7 +54,7 @@ enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t 
     return GOES_ON;
 }
 
-enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
+enum outcome place_check(struct shard *s, const struct shard_request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
                          struct err *e)
 {

@@ -13,11 +13,12 @@ struct shard_table;
 // so it must name the exact epoch. Returns GOES_ON if the request is for this shard and
 // can be served. Otherwise returns ANSWERED if it has answered that the request is not
 // for this shard, or else the event for which the request waits.
-enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
+enum outcome place_check(struct shard *s, const struct shard_request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
                          struct err *e);
 
 // The same for a whole request that concerns all tables, or is one of TABLE, TICK and STEP.
-enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch);
+enum outcome place_check_all(struct shard *s, const struct shard_request *q,
+                             uint64_t epoch);
 
 #endif

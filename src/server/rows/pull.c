@@ -118,7 +118,7 @@ uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t
     return n * width * ((flags & WIRE_BF16) != 0 ? 2 : 4) + 8 * (bits + 1);
 }
 
-void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
+void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t,
                  const struct keys *k, uint8_t flags, uint64_t version, bool before)
 {
     bool whole = (flags & WIRE_ROWS_WHOLE) != 0, bf16 = (flags & WIRE_BF16) != 0;
@@ -220,7 +220,7 @@ static enum outcome must_wait(const struct shard_table *t, uint64_t clock,
     return GOES_ON;
 }
 
-enum outcome pull_serve(struct shard *s, struct request *q)
+enum outcome pull_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_pull *m = &q->m->pull;
     struct keys_wire wire = {m->flags, m->n, m->list, m->keys};

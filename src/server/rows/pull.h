@@ -6,7 +6,7 @@
 
 #include "protocol/keys.h"
 
-struct request;
+struct shard_request;
 struct shard;
 struct shard_table;
 
@@ -16,7 +16,7 @@ uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t
 // Answers a request with the current rows of its keys: of all keys, or (version != 0) of
 // keys in partitions that have changed since. With `before`, with the rows before the
 // last batch.
-void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
+void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t,
                  const struct keys *k, uint8_t flags, uint64_t version, bool before);
 
 #endif

@@ -230,8 +230,9 @@ static int look_up(struct shard *s, const struct msg_push *m, const struct shard
                          ret, e);
 }
 
-static enum outcome apply_now(struct shard *s, struct request *q, struct shard_table *t,
-                              const struct keys *k, const struct push_values *v)
+static enum outcome apply_now(struct shard *s, struct shard_request *q,
+                              struct shard_table *t, const struct keys *k,
+                              const struct push_values *v)
 {
     const struct msg_push *m = &q->m->push;
     struct err e = {0};
@@ -267,7 +268,7 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
 
 // Returns GOES_ON if the push can be served now, or what it waits for: an earlier push
 // of its link, a mark's save that must come first, or room for a save's copies of rows.
-static enum outcome must_wait(struct shard *s, const struct request *q,
+static enum outcome must_wait(struct shard *s, const struct shard_request *q,
                               struct shard_table *t, const struct keys *k)
 {
     // A contribution to a synchronous batch is applied later, by sync_apply.
@@ -283,7 +284,7 @@ static enum outcome must_wait(struct shard *s, const struct request *q,
     return wants;
 }
 
-enum outcome push_serve(struct shard *s, struct request *q)
+enum outcome push_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_push *m = &q->m->push;
     struct keys_wire wire = {m->flags, m->n, m->list, m->keys};

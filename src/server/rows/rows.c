@@ -49,7 +49,7 @@ static uint64_t page_bytes(const struct table_spec *s, uint32_t max)
     return spec_page_rows(s, max) * row + sizeof(uint64_t);
 }
 
-static enum outcome send_page(struct shard *s, const struct request *q,
+static enum outcome send_page(struct shard *s, const struct shard_request *q,
                               struct shard_table *t, const struct msg_rows *m)
 {
     const struct accessor *a = store_accessor(t->store);
@@ -79,7 +79,7 @@ static enum outcome send_page(struct shard *s, const struct request *q,
     return ANSWERED;
 }
 
-enum outcome rows_serve(struct shard *s, struct request *q)
+enum outcome rows_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_rows *m = &q->m->rows;
     struct err e = {0};

@@ -234,7 +234,7 @@ static int tables_make(struct shard *s, const struct msg_table *m, struct err *e
     return tables_add(s, &spec, &t, e);
 }
 
-enum outcome table_serve(struct shard *s, struct request *q)
+enum outcome table_serve(struct shard *s, struct shard_request *q)
 {
     struct err e = {0};
     enum outcome outcome = place_check_all(s, q, q->m->table.epoch);
@@ -410,7 +410,7 @@ struct msg_table_is tables_count_cheaply(const struct shard *s,
     return count(s, t, &x);
 }
 
-enum outcome table_wanted_serve(struct shard *s, struct request *q)
+enum outcome table_wanted_serve(struct shard *s, struct shard_request *q)
 {
     struct err e = {0};
     struct shard_table *t = tables_find(s, q->m->table_wanted.table, &e);
@@ -423,7 +423,7 @@ enum outcome table_wanted_serve(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
-enum outcome tick_serve(struct shard *s, struct request *q)
+enum outcome tick_serve(struct shard *s, struct shard_request *q)
 {
     struct err e = {0};
     const struct msg_tick *m = &q->m->tick;
@@ -475,7 +475,7 @@ static int tables_describe(struct shard *s, const struct msg_table_info *m,
     return 0;
 }
 
-enum outcome table_info_serve(struct shard *s, struct request *q)
+enum outcome table_info_serve(struct shard *s, struct shard_request *q)
 {
     struct err e = {0};
     struct buf config = BUF_INIT(WIRE_TEXT_MAX);
@@ -498,7 +498,7 @@ void tables_set_step(struct shard *s)
             store_set_step(s->tables[i]->store, step);
 }
 
-enum outcome step_serve(struct shard *s, struct request *q)
+enum outcome step_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_step *m = &q->m->step;
     char name[ROSTER_NAME_MAX];

@@ -412,7 +412,7 @@ void saves_slice(struct shard *s, uint64_t ns)
 static bool is_here(const struct shard *s, uint64_t session)
 {
     for (size_t i = 0; i < PEER_BUCKETS; i++)
-        for (const struct peer *p = s->peers[i]; p != NULL; p = p->next)
+        for (const struct shard_peer *p = s->peers[i]; p != NULL; p = p->next)
             if (p->session == session && !p->ended)
                 return true;
     return false;

@@ -85,7 +85,7 @@ static int run_fill(const struct shard *s, const struct msg_save *m, struct save
 }
 
 // Makes this save the current one.
-static int take_turn(struct shard *s, const struct request *q, uint64_t save,
+static int take_turn(struct shard *s, const struct shard_request *q, uint64_t save,
                      struct err *e)
 {
     struct save_run *r = mem_zalloc(sizeof(*r));
@@ -111,7 +111,8 @@ static int take_turn(struct shard *s, const struct request *q, uint64_t save,
 }
 
 // Starts the current save. If it is refused, the next save gets its turn.
-static void save_requests_start(struct shard *s, const struct request *q, struct err *e)
+static void save_requests_start(struct shard *s, const struct shard_request *q,
+                                struct err *e)
 {
     struct save_run *r = s->saves.run;
     assert(r->state == SAVE_TURN && r->n == 0);
@@ -126,7 +127,7 @@ static void save_requests_start(struct shard *s, const struct request *q, struct
 
 // Returns GOES_ON if the save is the current one, or if *e says why it cannot be;
 // otherwise what it waits for.
-static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t save,
+static enum outcome turn_of(struct shard *s, const struct shard_request *q, uint64_t save,
                             struct err *e)
 {
     const struct save_run *r = s->saves.run;
@@ -147,7 +148,7 @@ static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t s
     return GOES_ON;
 }
 
-enum outcome save_turn_serve(struct shard *s, struct request *q)
+enum outcome save_turn_serve(struct shard *s, struct shard_request *q)
 {
     struct err e = {0};
     if (turn_of(s, q, q->m->save_turn.save, &e) == WANTS_SAVED)
@@ -159,7 +160,8 @@ enum outcome save_turn_serve(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
-static void answer(struct shard *s, const struct request *q, const struct save_run *r)
+static void answer(struct shard *s, const struct shard_request *q,
+                   const struct save_run *r)
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX), config = BUF_INIT(WIRE_TEXT_MAX);
     struct msg_saved m = {.save = r->id, .step = r->step, .published = r->published};
@@ -192,7 +194,7 @@ static void answer(struct shard *s, const struct request *q, const struct save_r
     buf_free(&config);
 }
 
-enum outcome save_serve(struct shard *s, struct request *q)
+enum outcome save_serve(struct shard *s, struct shard_request *q)
 {
     struct err e = {0};
     if (turn_of(s, q, q->m->save.save, &e) == WANTS_SAVED)
@@ -248,7 +250,7 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     return 0;
 }
 
-enum outcome save_end_serve(struct shard *s, struct request *q)
+enum outcome save_end_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_save_end *m = &q->m->save_end;
     const struct save_run *r = s->saves.run;
@@ -306,7 +308,7 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
     return 0;
 }
 
-enum outcome mark_serve(struct shard *s, struct request *q)
+enum outcome mark_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_mark *m = &q->m->mark;
     struct err e = {0};
