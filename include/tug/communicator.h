@@ -55,18 +55,18 @@ TUG_API int tug_communicator_start(struct tug_communicator *m);
 // queue. While the queue is full the call waits, at most `seconds` (0: the client's
 // wait_seconds), also if the communicator's thread does not run. If the call returns an
 // error, the push was not queued. TUG_EIO if the queue stayed full. TUG_EUSAGE if a value
-// is not finite, or the communicator does not have this table, or, in a callback of the
-// client, which must not wait, if the queue is full. Otherwise the error of an earlier
-// push that failed.
+// is not finite, if the communicator does not have this table, or if the queue is full
+// and the call is made in a callback of the client, which must not wait. If an earlier
+// push has failed, the call returns that push's error.
 TUG_API int tug_communicator_send(struct tug_communicator *m, uint32_t table,
                                   const uint64_t *keys, size_t n, const float *values,
                                   double seconds);
 
-// Waits until the servers have applied all pushes that were queued before, at most
-// `seconds` (0: the client's wait_seconds); then it returns TUG_EIO. Later pulls see
-// these pushes. Call tug_communicator_flush before tug_tick, tug_again and tug_save,
-// which do not wait for the queues. TUG_EUSAGE in a callback of the client, or if pushes
-// are queued and the thread does not run.
+// Waits, at most `seconds` (0: the client's wait_seconds), until the servers have applied
+// all pushes that were queued before. Later pulls see these pushes. TUG_EIO if the
+// servers have not applied them in time. Call tug_communicator_flush before tug_tick,
+// tug_again and tug_save, which do not wait for the queues. TUG_EUSAGE in a callback of
+// the client, or if pushes are queued and the thread does not run.
 TUG_API int tug_communicator_flush(struct tug_communicator *m, double seconds);
 
 // Returns whether the communicator's thread runs. (Paddle: Communicator.is_running.)

@@ -235,11 +235,11 @@ enum tug_fleet_mode {
     TUG_FLEET_DAY = 3   // every row, all state; then the day ends (tug_day)
 };
 
-// Save all tables of the fleet, or one table: the servers write them below `dirname`,
-// which must lie where tug_save requires it. All workers may call them: worker 0 asks for
-// the save, waits for it and gets its errors; the other workers return at once.
-// `ret_path` (may be NULL) becomes the path of the save, at other workers than worker 0
-// "".
+// Save all tables of the fleet, or one table: the servers write them below
+// `dirname`, which must lie where tug_save requires it. All workers may call them:
+// worker 0 asks for the save, waits for it and gets its errors; the other workers
+// return at once. `ret_path` (may be NULL) becomes the path of the save; at workers
+// other than worker 0 it becomes "".
 TUG_API int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,
                                         enum tug_fleet_mode mode,
                                         char ret_path[TUG_PATH_MAX]);
@@ -276,8 +276,8 @@ TUG_API int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table,
 TUG_API int tug_wrapper_recv_and_save_model(struct tug_fleet *f, uint32_t table,
                                             const char *file);
 // Set and get all variables of a dense table, one after the other, n floats in all. The
-// push sets the values themselves, whatever the table's rule. TUG_EUSAGE if the table is
-// not dense, or n is not the size of its variables.
+// push replaces the values, whatever the table's rule is. TUG_EUSAGE if the table is not
+// dense, or n is not the size of its variables.
 TUG_API int tug_wrapper_push_dense_params(struct tug_fleet *f, uint32_t table,
                                           const float *values, size_t n);
 TUG_API int tug_wrapper_pull_dense_params(struct tug_fleet *f, uint32_t table,

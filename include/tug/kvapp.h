@@ -97,9 +97,9 @@ TUG_API int tug_node_wait(struct tug_node *n);
 
 // Leaves the cluster and frees the node and its customers (ps::Finalize). With `barrier`
 // it first waits for all other nodes. Servers and the scheduler stay until the last
-// worker has left. It returns after the last callback has returned, however long that
-// takes; until then callbacks may use the node and its apps. NULL is fine. The node is
-// freed even if the call returns an error, which is the first that occurred. In a
+// worker has left. The call returns after the last callback has returned, however long
+// that takes; until then callbacks may use the node and its apps. NULL is fine. The node
+// is freed even if the call returns an error, which is the first that occurred. In a
 // callback it returns TUG_EUSAGE and does nothing.
 TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
 // Registers a function that tug_node_finalize calls after the node has left the cluster
@@ -145,8 +145,8 @@ struct tug_node_info {
 // TUG_EUSAGE if no node ever had this id.
 TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
 
-// Begins to open the link to a node, so that the first request to the node need not
-// (ps::Van::Connect). Does not wait. TUG_EUSAGE if no node ever had this id.
+// Begins to open the link to a node, so that the first request to the node does not wait
+// for that (ps::Van::Connect). Does not wait. TUG_EUSAGE if no node ever had this id.
 TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 
 // Gets the range of keys of the server with this rank: *ret_first to *ret_last, both
@@ -156,15 +156,15 @@ TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 TUG_API int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first,
                            uint64_t *ret_last);
 
-// Waits until each living node of the group (a sum of enum tug_group) has called it as
-// many times as this node (ps::Postoffice::Barrier). TUG_EUSAGE in a callback, or if this
-// node is not in the group. A barrier counts as reached even if the wait for it ended in
-// an error.
+// Waits until each living node of the group (a sum of enum tug_group) has called
+// tug_node_barrier as many times as this node (ps::Postoffice::Barrier). TUG_EUSAGE in a
+// callback, or if this node is not in the group. A barrier counts as reached even if the
+// wait for it ended in an error.
 TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 
-// As tug_node_barrier, but for the customers with the id `customer`: each id has barriers
-// of its own. All nodes of the group must have such a customer and call the function.
-// The barriers of customer 0 are those of tug_node_barrier.
+// Does the same as tug_node_barrier for the customers with the id `customer`: each id has
+// barriers of its own. All nodes of the group must have such a customer and call the
+// function. The barriers of customer 0 are those of tug_node_barrier.
 TUG_API int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group);
 
 // Runs fn as a callback of the node, after the callbacks of earlier events

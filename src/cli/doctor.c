@@ -154,7 +154,7 @@ static void look_at_the_dead(struct examination *x, const json_t *n, const char 
     else if (local && pid > 0)
         problem(x,
                 "%s counts as dead, but its process %d still exists: it was stopped, or "
-                "did not run for longer than --dead-timeout; look into its log",
+                "got no CPU time for longer than --dead-timeout; look into its log",
                 name, (int)pid);
     else
         problem(x,

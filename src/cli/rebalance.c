@@ -22,8 +22,8 @@ const struct option_table cli_rebalance_options = {
     .summary = "give each server of a running cluster its share of the partitions",
     .usage = "[--scheduler HOST:PORT] [options]",
     .about = "The scheduler moves partitions by itself when servers join or are drained. "
-             "This command lets it look again, and try again what has failed, as after "
-             "a server got more memory.",
+             "This command lets it look again, and try failed moves again, for example "
+             "after a server got more memory.",
     .examples = "tug rebalance\n"
                 "tug rebalance --scheduler 10.0.0.1:9100",
     CLI_OPTIONS(options),

@@ -74,7 +74,7 @@ static bool reopen_logs(struct processes *c)
             continue;
         any = true;
         if (file_open_log(m->log_path, false, &fd, &e) != 0) {
-            log_warn("%s; messages go on to the file that was open", e.text);
+            log_warn("%s; messages still go to the earlier file", e.text);
             continue;
         }
         (void)dup3(fd, fileno(m->log), O_CLOEXEC); // every line was flushed

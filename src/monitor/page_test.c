@@ -285,7 +285,7 @@ static void names_silent_processes_once(void **state)
     (void)state;
     const char *silent = WORKERS_OF(SILENT_OF("worker", "2", "0", "true", "8"),
                                     SILENT_OF("worker", "2", "1", "true", "8"));
-    const char *line = "worker 2 (process 77 on vm) has given no sign for 8 s";
+    const char *line = "worker 2 (process 77 on vm) has given no sign of life for 8 s";
     verdict_is(silent, false, line);
     assert_null(strstr(strstr(main_of(silent, NULL), line) + 1, line));
     has(main_of(silent, NULL), "<tr class=\"slow\"><td>worker</td>");

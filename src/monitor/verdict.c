@@ -76,7 +76,7 @@ static void judge_silence(struct verdict *v)
         if (!fact_is_silent(n) || fact_number(n, "loop") > 0 ||
             (!is_role(n, "server") && !is_role(n, "worker")))
             continue;
-        PROBLEM(v, "%s %.0f (process %.0f on %.60s) has given no sign for %.0f s",
+        PROBLEM(v, "%s %.0f (process %.0f on %.60s) has given no sign of life for %.0f s",
                 fact_text(n, "role"), fact_number(n, "rank"), fact_number(n, "pid"),
                 fact_text(n, "host"), fact_number(n, "seconds_since_sign"));
     }

@@ -119,7 +119,7 @@ void log_reopen(void)
         keep_file(fd);
     pthread_mutex_unlock(&file_lock);
     if (rc != 0)
-        log_warn("%s; messages go on to the file that was open", e.text);
+        log_warn("%s; messages still go to the earlier file", e.text);
 }
 
 void log_rewrite_by(void (*rewrite)(char *text))

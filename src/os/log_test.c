@@ -289,7 +289,7 @@ static void test_reopen(void **state)
     file_has(older, "three", false);
     file_has(old, "warn three\n", true);
     file_has(old, "warn four\n", true);
-    file_has(stderr_path, "; messages go on to the file that was open\n", true);
+    file_has(stderr_path, "; messages still go to the earlier file\n", true);
 }
 
 static void write_lines(void *arg, int rank)

@@ -240,8 +240,9 @@ static void columns(struct page *p, const json_t *result)
         return;
     double most = importance_of(json_array_get(all, 0));
     html_add(p,
-             "<h2>What columns are worth</h2>\n<p class=\"soft\">What is lost if every "
-             "example gets the column's values of another, random example. A value is "
+             "<h2>What columns are worth</h2>\n<p class=\"soft\">The loss in AUC and "
+             "logloss if every example gets the column's values of another, random "
+             "example. A value is "
              "unknown if the model has not learnt it.</p>\n"
              "<div class=\"card scroll\"><table><thead><tr><th>column</th><th>AUC lost"
              "</th><th></th><th>logloss gained</th><th>unknown values</th></tr></thead>"

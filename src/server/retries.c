@@ -305,10 +305,9 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
 {
     *ret = (struct retries_push){0};
     if (number < low)
-        return err_set(
-            e, TUG_EUSAGE,
-            "its number %llu is below %llu, although it acknowledges all lower numbers",
-            (unsigned long long)number, (unsigned long long)low);
+        return err_set(e, TUG_EUSAGE,
+                       "its number is %llu, but it acknowledges all numbers below %llu",
+                       (unsigned long long)number, (unsigned long long)low);
     if (id->pass != 0 && (id->group < id->low || id->group == ALL_GROUPS))
         return err_set(e, TUG_EUSAGE,
                        "its group %u of a piece is below %u, although it acknowledges "

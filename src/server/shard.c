@@ -192,7 +192,7 @@ static bool refused_for_session(struct shard *s, const struct shard_request *q)
     else if (p->ended) // TUG_EIO, as for a lost link, because another code would end
                        // the run of the other workers
         err_set(&e, TUG_EIO,
-                "%s of %s, whose session has ended because it counted as dead",
+                "%s was sent by %s, whose session has ended because it counted as dead",
                 wire_name(q->type), shard_peer_name(s, p, name));
     else
         err_set(&e, TUG_EUSAGE,

@@ -235,7 +235,7 @@ static void test_bad_pushes(void **state)
         m.values.n = 2 * WIDTH * 4);
     BAD("key list unknown", m.list = 4; m.keys.n = 0);
     BAD("more than 63 above", m.number = 1000);
-    BAD("although it acknowledges all lower", m.low = m.number + 1);
+    BAD("but it acknowledges all numbers below", m.low = m.number + 1);
     BAD("names session 1000, but the link belongs to session 1001", m.session = 1000);
 #undef BAD
     assert_int_equal(count, sizeof(bad) / sizeof(*bad));

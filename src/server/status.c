@@ -277,7 +277,7 @@ static enum outcome text_send(struct shard *s, struct shard_request *q)
     struct msg_status_is m = {.json = {x->json.data, x->json.len}};
     struct err e = {0};
     if (x->out.rc != 0)
-        err_nomem(&e, "how a server's loop is");
+        err_nomem(&e, "the state of a server's loop");
     else if (room_for(s, q, x->json.len, &e) != GOES_ON)
         return WANTS_DRAIN;
     if (e.code != 0)

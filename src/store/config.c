@@ -23,7 +23,7 @@ enum { VALUE_MAX = 2048, TEXT_MAX = 1 << 20 };
 static const struct table_setting settings[] = {
     {"name", "NAME", "table", "name of the table and of its files", .kind = &setting_name,
      AT(name)},
-    {"accessor", "ACCESSOR", "plain", "layout and life of rows",
+    {"accessor", "ACCESSOR", "plain", "layout and lifecycle of rows",
      .kind = &setting_accessor, .first = true, AT(accessor)},
     {"dim", "N", "8",
      "floats or counters of a row (plain, merge, counter), or of embedx; 0: no embedx",

@@ -315,7 +315,7 @@ int cut_before_admit(struct store *s, uint32_t p, struct err *e)
         return 0;
     buf_clear(&x->state);
     if (store_get_partition(s, p, cut_time(c, p), &x->state) != 0)
-        return err_nomem(e, "the entry policy's memory as of a save's begin");
+        return err_nomem(e, "the entry policy's state at the beginning of a save");
     x->admitted = true;
     c->state_bytes += x->state.cap;
     cut_note_peak(c);
@@ -456,7 +456,7 @@ int cut_end(struct store *s, bool committed, struct err *e)
     assert(!committed || c->state_bytes == 0);
     bool cold = cut_publishes(c) && s->cold != NULL;
     if (cut_give_back(s, committed) != 0 || (cold && cold_cut_end(s, committed) != 0))
-        return err_nomem(e, "noting again what a save did not publish");
+        return err_nomem(e, "the rows that a save did not publish");
     bool published = committed && cut_publishes(c) && s->config.deltas;
     for (uint32_t p = 0; p < s->n_parts && published; p++)
         give_published(s, p, &c->parts[p].published);

@@ -44,7 +44,7 @@ int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
     const struct accessor *a = &s->accessor;
     size_t bytes = a->width * sizeof(float), each = floats_of(s);
     if (store_undo_reserve(s, b->n) != 0)
-        return err_nomem(e, "copies of rows, until what a push makes of them is known");
+        return err_nomem(e, "copies of the rows that a push changes");
     for (uint32_t i = 0; i < b->n && i < AHEAD; i++)
         if (x->handles[i] != TABLE_NONE)
             table_row_prefetch(store_row_at(s, x->handles[i]), bytes);

@@ -59,7 +59,7 @@ static int list_tell(struct listing *l, struct err *e)
     l->probe->mentioned = false;
     TRY(list_look_at(l->probe, &f, e));
     if (l->files++ == LISTED_FILES_MAX)
-        return err_set(e, TUG_EDATA, "'%s' stands for more than %d files", l->a->name,
+        return err_set(e, TUG_EDATA, "'%s' names more than %d files", l->a->name,
                        LISTED_FILES_MAX);
     return l->found(l->arg, &f, e);
 }

@@ -277,7 +277,7 @@ static int list_prefix(struct listing *l, const char *prefix, struct taking *t,
     struct s3_page page = {.truncated = true};
     for (unsigned pages = 0; page.truncated; pages++) {
         if (pages == PAGES_MAX)
-            return err_set(e, TUG_EDATA, "'%s' stands for more than %d files", l->a->name,
+            return err_set(e, TUG_EDATA, "'%s' names more than %d files", l->a->name,
                            LISTED_FILES_MAX);
         const struct page p = {l->a, prefix, page.next, t->only != NULL ? 1 : PAGE_KEYS};
         struct buf body = BUF_INIT(LIST_TEXT_MAX);

@@ -95,8 +95,8 @@ void role_http_end(struct role_http *h, int rc, bool launched)
     h->rc = rc;
     monitor_end(h->monitor, waits ? read_seconds : 0);
     if (waits)
-        log_warn("http: the end of this run stays at %smetrics until it is read, for at "
-                 "most %.0f s; Ctrl-C ends this",
+        log_warn("http: the final state of this run can be read at %smetrics, once, "
+                 "within %.0f s; Ctrl-C ends the wait",
                  monitor_url(h->monitor), read_seconds);
 }
 
@@ -258,7 +258,7 @@ void role_http_tell_failure(const struct monitor_options *at, const struct err *
     struct role_http *h = NULL;
     struct err e = {0};
     if (begin(&h, at, tell_process, &as, &e) != 0) {
-        log_warn("--http: the end of the run cannot be shown: %s", e.text);
+        log_warn("--http: the final state of the run cannot be shown: %s", e.text);
         return;
     }
     log_error("the run has failed: %s", why->text);

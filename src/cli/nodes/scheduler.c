@@ -74,7 +74,7 @@ const struct option_table cli_scheduler_options = {
         "others, notices when a process dies, and ends all of them when the run is over. "
         "With `-- train` and "
         "the options of `tug train` it also drives the training and prints its result; "
-        "give the same words to the workers.\n"
+        "give the same options to the workers.\n"
         "Options may come from the environment: DMLC_NUM_SERVER, DMLC_NUM_WORKER, "
         "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT. `tug launch` starts all roles at once.",
     .examples =

@@ -233,13 +233,12 @@ int leases_check_data(const struct leases *l, const struct msg_pass *m, struct e
 {
     if (!l->have_data || m->data == 0 || m->data == leases_data_id(l))
         return 0;
-    return err_set(
-        e, TUG_EDATA,
-        "--data is not what pass %" PRIu64
-        " had when it was saved in the middle: give the same files, and --shuffle "
-        "as it was, or use "
-        "--init-from to start a new run from the saved model",
-        m->pass);
+    return err_set(e, TUG_EDATA,
+                   "--data is not the data of pass %" PRIu64
+                   ", in the middle of which the run was saved: give the same files and "
+                   "the same --shuffle, or use "
+                   "--init-from to start a new run from the saved model",
+                   m->pass);
 }
 
 int leases_data(struct leases *l, const char *who, const struct msg_data *m,

@@ -439,7 +439,8 @@ void scheduler_keep_serve(struct scheduler *s)
             s->now;
     m->planned_at = m->told_at = m->look_at = s->now;
     char text[OPERATION_TEXT];
-    snprintf(text, sizeof(text), "start %" PRIu64 ", with the state of the one before",
+    snprintf(text, sizeof(text),
+             "this is start %" PRIu64 ", which continues with the saved state",
              s->starts);
     scheduler_say(s, "the scheduler was started again: %s", text);
     scheduler_note(s, "restart", "scheduler", text);

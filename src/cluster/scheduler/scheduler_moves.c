@@ -273,7 +273,7 @@ static uint64_t give_up_silent(struct scheduler *s)
             due = clock_earlier(due, x->grown + HAND_OVER_NS);
         if (s->now >= due)
             fail(s, x, TUG_EIO,
-                 x->handing ? "the hand-over got no further for 15 s"
+                 x->handing ? "the hand-over made no progress for 15 s"
                             : "its new owner sent nothing about it for 30 s");
         else
             next = clock_earlier(next, due);

@@ -156,7 +156,7 @@ static void test_drain(void **state)
         10, false,
         "server 1 (host:11) cannot be drained: no other server can take its partitions; "
         "start one with --join first");
-    drain(9, false, "node 9 is not a server that is there; tug status lists the nodes");
+    drain(9, false, "node 9 is not a living server; 'tug status' lists the nodes");
     world_run(&w, 120 * SECONDS);
     check_settled();
     for (int space = 0; space < WIRE_SPACES; space++)
@@ -344,7 +344,7 @@ static void test_silent_target(void **state)
     static const char *const words[] = {
         "its new owner sent nothing about it for 30 s; it is tried "
         "again in 5 s",
-        "the hand-over got no further for 15 s; it is "
+        "the hand-over made no progress for 15 s; it is "
         "tried again in 5 s"};
     for (int i = 0; i < 2; i++) {
         open_servers(1);

@@ -176,13 +176,13 @@ static const char *drain_fault(struct scheduler *s, const struct sched_node *n,
         return "the cluster is not running: its servers cannot be drained now";
     if (n == NULL || !n->n.alive || n->n.role != WIRE_SERVER) {
         snprintf(to, ERR_TEXT_MAX,
-                 "node %u is not a server that is there; tug status lists the nodes",
-                 m->node);
+                 "node %u is not a living server; 'tug status' lists the nodes", m->node);
         return to;
     }
     scheduler_name(n, name);
     if (m->back != 0 && n->stop_at != 0)
-        snprintf(to, ERR_TEXT_MAX, "%s has given all away, and is leaving", name);
+        snprintf(to, ERR_TEXT_MAX, "all partitions of %s have moved, and it is leaving",
+                 name);
     else if (m->back == 0 && scheduler_fixed(s))
         snprintf(to, ERR_TEXT_MAX,
                  "%s cannot be drained: handlers of the servers' own program hold state "

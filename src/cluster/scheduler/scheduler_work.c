@@ -125,11 +125,11 @@ static bool refused_for_driver(struct scheduler *s, const struct sched_node *n,
     if (driver == n || (driver == NULL && type == MSG_PASS))
         return false;
     if (driver == NULL)
-        snprintf(why, sizeof(why), "%s of %s, which has opened no pass", wire_name(type),
-                 scheduler_name(n, name));
+        snprintf(why, sizeof(why), "%s was sent by %s, which has opened no pass",
+                 wire_name(type), scheduler_name(n, name));
     else
-        snprintf(why, sizeof(why), "%s of %s, but %s drives this run", wire_name(type),
-                 scheduler_name(n, name), scheduler_name(driver, other));
+        snprintf(why, sizeof(why), "%s was sent by %s, but %s drives this run",
+                 wire_name(type), scheduler_name(n, name), scheduler_name(driver, other));
     scheduler_refuse(s, n->link, request, TUG_EUSAGE, why);
     return true;
 }

@@ -297,12 +297,12 @@ static int too_long(struct tug_app *a, uint32_t timestamp, double seconds, struc
         if (p->answered)
             continue;
         if (p->peer != NULL && p->number == 0 && kv_peer_is_full(p->peer))
-            return err_set(
-                e, TUG_EIO,
-                "request %u of app %u waited %.3g s to be sent: %s has not "
-                "answered an earlier one, and %d requests from that on are under "
-                "way, which is the most",
-                timestamp, a->app, seconds, kv_node_name(n, p->node, name), KV_WINDOW);
+            return err_set(e, TUG_EIO,
+                           "request %u of app %u waited %.3g s to be sent: %s has not "
+                           "answered an earlier one, and a node may have at most %d "
+                           "requests under way from its oldest one on",
+                           timestamp, a->app, seconds, kv_node_name(n, p->node, name),
+                           KV_WINDOW);
         return err_set(e, TUG_EIO, "%s has not answered request %u of app %u for %.3g s",
                        kv_node_name(n, p->node, name), timestamp, a->app, seconds);
     }
@@ -332,10 +332,9 @@ static void tell_lost(struct tug_node *n)
     bool told = atomic_exchange(&n->lost_told, lost) >= lost;
     if (lost == 0 || told)
         return;
-    log_warn(
-        "%s%s has died or left, and this process still waits for an answer: it waits "
-        "%.3g s at most, in case that another process takes the place",
-        name, lost > 1 ? ", among others," : "", n->o.wait_seconds);
+    log_warn("%s%s has died or left, and this process still waits for an answer: it "
+             "waits %.3g s at most, because another process may take that node's place",
+             name, lost > 1 ? ", among others," : "", n->o.wait_seconds);
 }
 
 // Waits as pump_wait does, and warns of lost processes for which the wait may be.

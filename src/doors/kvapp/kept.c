@@ -18,7 +18,7 @@ int kv_kept_init(struct tug_node *n, struct err *e)
 {
     n->home = mem_zalloc(sizeof(*n->home));
     if (n->home == NULL)
-        return err_nomem(e, "what programs keep of requests");
+        return err_nomem(e, "the requests that a program keeps");
     atomic_init(&n->home->refs, 1);
     return 0;
 }

@@ -240,9 +240,10 @@ static void refuse_dead(struct tug_node *n, const struct guest *g, uint64_t requ
 {
     struct err why;
     char name[ROSTER_NAME_MAX];
-    err_set(&why, TUG_EIO,
-            "a request of %s, whose session has ended because it counted as dead",
-            kv_node_name(n, g->node, name));
+    err_set(
+        &why, TUG_EIO,
+        "the request was sent by %s, whose session has ended because it counted as dead",
+        kv_node_name(n, g->node, name));
     struct msg_error e = wire_error(&why);
     (void)van_send(n->van, (van_link)g->by_link.key, MSG_ERROR, request, &e, NULL);
 }

@@ -354,7 +354,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
     }
     if (from == 0) { // the link did not greet as a node, so its sender is not known
         send_error(n, link, m->request, TUG_EUSAGE,
-                   "requests are taken from nodes that have joined the cluster");
+                   "only nodes that have joined the cluster may send requests");
         return;
     }
     enum kv_seen seen = kv_numbers_look(n, link, from, m, &pull_only, &e);

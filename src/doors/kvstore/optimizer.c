@@ -443,14 +443,14 @@ static int check_saved(const struct saved_state *h, const struct kvs_optimizer *
                        const struct tug_array *of, struct err *e)
 {
     if (h->kind != o->kind || h->n != states_of(o))
-        return err_set(e, TUG_EUSAGE, "it is of optimizer %s, but %s is set",
+        return err_set(e, TUG_EUSAGE, "it belongs to optimizer %s, but %s is set",
                        kvs_optimizer_name((enum kvs_optimizer_kind)h->kind),
                        kvs_optimizer_name(o->kind));
     if (h->elements != of->rows * of->width || h->real != real_of(of) || h->master > 1 ||
         (h->master == 1) != wants_master(o, of))
         return err_set(e, TUG_EDATA,
-                       "it is of an array of %llu elements and another precision, or "
-                       "shape: this one has %llu of dtype %s",
+                       "it belongs to an array of %llu elements with another precision "
+                       "or shape; the key's array has %llu elements of dtype %s",
                        (unsigned long long)h->elements,
                        (unsigned long long)(of->rows * of->width),
                        kvs_dtype_name(of->dtype));

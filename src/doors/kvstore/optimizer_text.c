@@ -196,8 +196,8 @@ static int set_schedule(struct reading *r, const char *value, size_t n, struct e
 static int bad_key(const struct reading *r, const char *field, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   "optimizer %s: %s is of a key: write %s(3)=2, or %s('name')=2 with '' "
-                   "for a ' of the name",
+                   "optimizer %s: %s is set for one key: write %s(3)=2, or %s('name')=2, "
+                   "where a ' in the name is written ''",
                    r->name, field, field, field);
 }
 

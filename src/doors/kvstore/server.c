@@ -99,11 +99,13 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                   const struct tug_kv_data *d)
 {
     if (d->n_keys != 1) {
-        (void)tug_app_refuse(a, m->ticket, TUG_EDATA, "a request is of one key");
+        (void)tug_app_refuse(a, m->ticket, TUG_EDATA,
+                             "a request must have exactly one key");
         return;
     }
     if (d->value_bytes != 0) {
-        (void)tug_app_refuse(a, m->ticket, TUG_EDATA, "a request is of 4-byte words");
+        (void)tug_app_refuse(a, m->ticket, TUG_EDATA,
+                             "a request must consist of 4-byte words");
         return;
     }
     queue(ctx, a,

@@ -68,10 +68,9 @@ int model_cluster_check(const struct tug_model *m, const struct train_options *t
     if (m->client == NULL && !m->joins)
         return 0;
     if (data != NULL && given_rows_are(data))
-        return err_set(
-            e, TUG_EUSAGE,
-            "on a cluster files are trained on, and the data is rows in memory: "
-            "write them to a file, or train alone");
+        return err_set(e, TUG_EUSAGE,
+                       "training on a cluster reads files, but the data is rows in "
+                       "memory: write them to a file, or train alone");
     if (what == NULL)
         return 0;
     return err_set(

@@ -122,7 +122,7 @@ static int metric_check(const float *probabilities, const float *labels, size_t 
 {
     if (n > UINT32_MAX)
         return err_set(last_error(), TUG_EUSAGE,
-                       "a batch of %zu examples: 2^32 - 1 is the most", n);
+                       "a batch has %zu examples, and can have at most 2^32 - 1", n);
     for (size_t i = 0; i < n; i++) {
         TRY(auc_check(probabilities[i], i, last_error()));
         if (isnan(labels[i]))

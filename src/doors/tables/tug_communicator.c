@@ -419,7 +419,7 @@ static int wait_for_room(struct tug_communicator *m, struct queue *q, double sec
         return 0;
     if (rc == EINTR)
         return err_set(last_error(), TUG_EINTERRUPTED,
-                       "interrupted: the queue of table %u is full", q->o.table);
+                       "interrupted while the queue of table %u was full", q->o.table);
     return err_set(last_error(), TUG_EIO,
                    "the queue of table %u has been full for %.3g s with %u pushes%s",
                    q->o.table, seconds, q->o.queue,

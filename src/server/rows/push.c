@@ -51,7 +51,7 @@ static int check_occurrences(const struct push_values *v, const struct keys *k,
         float squares = v->bf16 ? bf16_to(halves[at + 1]) : values[at + 1];
         if (!(occurrences > 0) || !(squares >= 0))
             return err_set(e, TUG_EUSAGE,
-                           "key %llu is announced to occur %g times, with squares of %g",
+                           "key %llu cannot occur %g times with a sum of squares of %g",
                            (unsigned long long)k->key[i], (double)occurrences,
                            (double)squares);
     }
@@ -157,7 +157,7 @@ static int refusals(const struct err *first, const struct keys *k, size_t applie
         return 0;
     *e = *first;
     if (applied > 0)
-        err_wrap(e, "%zu of %u keys were applied; of the others", applied, k->n);
+        err_wrap(e, "%zu of %u keys were applied, the others were not", applied, k->n);
     return first->code;
 }
 
@@ -194,7 +194,7 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
             continue;
         }
         if (rc != 0 && *ret_keys > 0)
-            err_wrap(e, "%zu of %u keys were applied, then", *ret_keys, k->n);
+            err_wrap(e, "%zu of %u keys were applied before the error", *ret_keys, k->n);
         TRY(rc);
     }
     background_demote(s, t);

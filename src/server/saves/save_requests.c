@@ -187,7 +187,7 @@ static void answer(struct shard *s, const struct shard_request *q,
     if (rc == 0) {
         van_send(s->van, q->peer->link, MSG_SAVED, q->id, &m, NULL);
     } else {
-        err_nomem(&e, "what is in a save");
+        err_nomem(&e, "the list of a save's contents");
         shard_refuse(s, q, &e);
     }
     buf_free(&files);

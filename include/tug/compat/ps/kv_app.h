@@ -35,7 +35,7 @@ struct KVMeta {
     int timestamp;
     int customer_id;
     uint64_t ticket =
-        0; // tells Response which request it answers; 0: the program made it
+        0; // names the request for Response; 0: the program made this struct
 };
 
 // Returns value_bytes of tug_kv_data for the type Val: 0 for floats, which the library

@@ -19,7 +19,7 @@ struct SimpleData {
     int timestamp;
     int customer_id;
     uint64_t ticket =
-        0; // tells Response which request it answers; 0: the program made it
+        0; // names the request for Response; 0: the program made this struct
 };
 
 class SimpleApp

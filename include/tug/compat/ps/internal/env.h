@@ -59,8 +59,8 @@ inline void export_settings()
     }
 }
 
-// Warns, once in a process, of each environment variable of ps-lite that is set to a
-// value other than ps-lite's default and that this library does not read.
+// Warns, once in a process, of each environment variable of ps-lite that this library
+// does not read, if it is set to a value other than ps-lite's default.
 inline void tell_of_environment()
 {
     static const char *const unread[][3] = {

@@ -29,9 +29,9 @@ class Heap
         mallopt(M_MMAP_MAX, 0);
         mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
     }
-    // From here on the heap grows in large steps. The first step, taken at once, can hold
-    // the tables of most programs. It reserves only addresses; pages are added when they
-    // are written to.
+    // Makes the heap grow in large steps from now on. The first step, taken at once, can
+    // hold the tables of most programs. A step reserves only addresses; the system adds
+    // pages when they are written to.
     void ask_for_huge_pages()
     {
         if (mallopt(M_TOP_PAD, kStep) == 0) // the malloc is not glibc's (ASan)

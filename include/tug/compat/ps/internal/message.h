@@ -105,8 +105,8 @@ struct Node : HasEmpty<Node> {
     }
 };
 
-// The control part of ps-lite's own messages. In a message that a program gets it is
-// always empty, and Van::Send refuses any other.
+// The control part of ps-lite's own messages. It is empty in every message that a program
+// receives, and Van::Send refuses messages in which it is not empty.
 struct Control {
     enum Command { EMPTY, TERMINATE, ADD_NODE, BARRIER, ACK, HEARTBEAT };
 

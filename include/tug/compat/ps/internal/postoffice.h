@@ -91,8 +91,8 @@ class Postoffice
             open_customer(c);
         changed_.notify_all();
     }
-    // Closes a customer, which then gets no messages any more. Must not be called in a
-    // handler or callback.
+    // Closes a customer; it then gets no more messages. Must not be called in
+    // a handler or callback.
     void RemoveCustomer(Customer *c)
     {
         CHECK_NOTNULL(c);
