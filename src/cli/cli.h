@@ -23,8 +23,8 @@ struct cli_command {
     int (*run_tail)(const void *values, const struct options *o, int argc,
                     char *const *argv, struct err *e);
     // Used instead of `run` by a command that reads the words after its name itself. If
-    // takes_words is set, only words for which it returns true are passed, and never with
-    // --help.
+    // takes_words is set, run_words gets only words for which takes_words returns true,
+    // and never words with --help.
     int (*run_words)(int argc, char *const *argv, struct err *e);
     bool (*takes_words)(int argc, char *const *argv);
 };

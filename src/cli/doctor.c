@@ -49,8 +49,8 @@ const struct option_table cli_doctor_options = {
 };
 
 enum { NODE_SECONDS = 5, NODES_SECONDS = 60, EXPIRY_DAYS = 14, PINGS = 5 };
-// A worker's speed is compared after RECENT_SECONDS, if the fastest has finished
-// RECENT_PIECES of late.
+// Speeds of workers are compared after RECENT_SECONDS, if the fastest worker has finished
+// RECENT_PIECES recently.
 enum { RECENT_SECONDS = 10, RECENT_PIECES = 5, IDLE_SECONDS = 60 };
 #define SLOW_SHARE .8
 
@@ -258,8 +258,8 @@ static void look_at_phase(struct examination *x, const json_t *s)
             tool_number(s, "workers_wanted"));
 }
 
-// Returns the examples a second of a worker of late, if the scheduler has watched it for
-// long enough; NaN otherwise.
+// Returns a worker's recent examples per second; NaN if the scheduler has not watched the
+// worker for long enough.
 static double recent_speed(const json_t *n)
 {
     const json_t *recent = json_object_get(n, "recent");
@@ -316,8 +316,8 @@ static void look_at_progress(struct examination *x, const json_t *s)
                 tool_number(run, "seconds_since_progress"));
 }
 
-// Returns whether a dead node has no more to tell: another one, which is alive, has its
-// place, or its process is reported as its first loop.
+// Returns whether a dead node need not be reported: a living node has taken its place, or
+// the first loop of its process is reported.
 static bool is_told_elsewhere(const json_t *nodes, const json_t *n)
 {
     const json_t *other;

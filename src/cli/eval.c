@@ -55,7 +55,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
         .model = m->run.options.model.ops->name,
         .format = m->format,
         .examples = metrics[0].examples,
-        // of the pass whose model was kept
+        // the number of the pass whose model was kept
         .epochs = m->run.has_best ? m->run.best_epoch : m->run.at.epoch,
         .tested = true,
         .read_seconds = opened - start,

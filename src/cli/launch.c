@@ -396,7 +396,7 @@ static struct launch_options options_of(const struct launch_values *v, const cha
     };
 }
 
-// Runs it while the launcher serves its own page, if --http asks for one.
+// Runs the processes. Meanwhile the launcher serves its own page if --http asks for one.
 static int run_watched(struct launch_options *o, const struct monitor_options *http,
                        bool refit, struct err *e)
 {

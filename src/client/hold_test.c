@@ -93,7 +93,7 @@ static void test_saves(void **state)
     fake_close(c);
 }
 
-// A request that is given up lets go, too; so does a save that has failed.
+// A request that is given up releases its hold, too; so does a save that has failed.
 static void test_given_up(void **state)
 {
     (void)state;

@@ -50,8 +50,8 @@ static void test_lists_as_a_loop_keeps_them(void **state)
     fake_close(c);
 }
 
-// A loop that has less room than the client assumes is not asked again and again for
-// lists that the loop has forgotten.
+// If a loop has less room than the client assumes, the client does not keep using lists
+// that the loop has forgotten.
 static void test_lists_that_are_forgotten(void **state)
 {
     (void)state;

@@ -269,7 +269,7 @@ struct lane {
 // See hold.c.
 struct hold {
     uint32_t users; // requests that hold, and 1 for `save`
-    uint64_t save;  // save whose end the client has not told yet; 0: none
+    uint64_t save;  // save whose end the client has not reported yet; 0: none
     uint64_t epoch; // epoch of the placement that the scheduler keeps; 0: it keeps none
     bool asked;   // the scheduler was asked to keep it, and not told to let go: it holds
                   // from the question on
@@ -400,7 +400,7 @@ void hold_give(struct client *c);
 void hold_save(struct client *c, uint64_t id);
 // Returns whether the scheduler keeps the placement that the client has.
 bool hold_is_on(const struct client *c);
-// Asks the scheduler what is to be asked. Returns when to call it again.
+// Sends the scheduler the next question, if one is due. Returns when to call it again.
 uint64_t hold_tick(struct client *c, uint64_t now);
 
 // ---------------------------------------------------------------- slice.c

@@ -401,7 +401,8 @@ void slice_replace_all(struct client *c, uint64_t now)
                 if (r->state != REQUEST_OPEN)
                     break;
             } else if (!s->sent && s->due > now && !s->no_room) {
-                // It was refused. All such slices go again at one time, so in their order.
+                // The slice was refused. All such slices are sent again at one time,
+                // and so in their order.
                 s->due = now;
                 s->tries = 0;
             }

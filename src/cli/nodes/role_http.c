@@ -35,11 +35,12 @@ struct role_http {
     char (*loops)[VAN_ADDRESS_MAX]; // "": not known yet
     uint32_t n_loops;
 
-    const char *role, *about; // about: whose page the log announces; NULL: this process's
+    // about: the owner of the page, for the log; NULL: this process
+    const char *role, *about;
     struct usage *usage;
     void (*more)(void *of, struct json_out *o);
     void *of;
-    int rc; // of the work that has ended
+    int rc; // result of the work, which has ended
 };
 
 static int begin(struct role_http **ret, const struct monitor_options *at,
@@ -102,7 +103,7 @@ void role_http_end(struct role_http *h, int rc, bool launched)
 
 bool role_http_is_seen(const struct role_http *h)
 {
-    // A signal that has ended the work does not hide its end from open pages.
+    // If a signal has ended the work, open pages are still shown the end.
     bool told_to_end = h != NULL && h->rc != TUG_EINTERRUPTED &&
                        atomic_load(&node_interrupted);
     return h == NULL || told_to_end || monitor_is_seen(h->monitor);

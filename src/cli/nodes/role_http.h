@@ -38,7 +38,8 @@ struct role_http;
 // role_http_close.
 int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
                         struct node *n, struct err *e);
-// A server asks its own loops, whose addresses role_http_add_loop tells, from any thread.
+// Opens the monitor of a server, which asks the server's own loops. Any thread gives it
+// their addresses by role_http_add_loop.
 int role_http_server(struct role_http **ret, const struct monitor_options *at,
                      struct node *n, struct err *e);
 void role_http_add_loop(void *http, uint32_t loop, const char *loop_address);
@@ -51,9 +52,9 @@ int role_http_process(struct role_http **ret, const struct monitor_options *at,
 
 // The work of the process has ended with `rc`. The process still answers until
 // role_http_is_seen, so that an open page shows the end. A Prometheus that has read the
-// metrics before then also reads that the run has failed. For a scheduler that tug launch
-// has started, `launched`, tug launch tells Prometheus. role_http_await_seen waits until
-// it is seen. NULL is fine.
+// metrics before then also reads that the run has failed. If `launched` (tug launch has
+// started this scheduler), tug launch tells Prometheus instead. role_http_await_seen
+// waits until the end is seen. `h` may be NULL.
 void role_http_end(struct role_http *h, int rc, bool launched);
 bool role_http_is_seen(const struct role_http *h);
 void role_http_await_seen(const struct role_http *h);

@@ -87,7 +87,7 @@ struct process {
     struct opened_node node;
     struct usage *usage;
     struct role_http *http;
-    struct train_facts *facts; // of the training that this process drives, or NULL
+    struct train_facts *facts; // facts of the training that this process drives, or NULL
     struct journal *journal;   // with --state, or NULL
     struct scheduler *scheduler;
     struct van *van;
@@ -202,7 +202,8 @@ static int announce(const struct process *p, struct err *e)
     return 0;
 }
 
-// Tells the launcher, which reads only the words of an error, the reason of the end.
+// Gives the launcher the reason of the end as a number, because it only prints
+// the text of an error.
 static void announce_end(const struct err *e)
 {
     if (err_reason(e) != REASON_NONE)

@@ -83,8 +83,8 @@ static void test_backups_and_deaths(void **state)
     leases_close(l);
 }
 
-// While a save is marked no second worker gets a piece: pushes of the first one are in the
-// save, and its own would not be.
+// While a save is being marked, no second worker gets a piece, because the save would
+// have the first worker's pushes but not the second worker's.
 static void test_no_backups_while_marking(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ struct piece {
     uint8_t state;
     uint8_t
         holders; // the number of workers that train on it: 1, or 2 with a backup, while it
-                 // is leased; when it is done, 1 while the slower of two goes on
+                 // is leased; when it is done, 1 while the slower of two still trains
     bool held;   // the worker `had` still has the piece in memory
     // In this pass a worker died while it held the piece, and it may have pushed a part
     // of the piece's batches.

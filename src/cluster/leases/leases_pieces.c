@@ -416,7 +416,7 @@ static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
         return; // the other worker has finished it
     p->left = true;
     if (p->holders > 0)
-        return; // the other worker goes on
+        return; // the other worker still trains on it
     p->state = PIECE_FREE;
     if (f->in_order) {
         f->returned += w->index < f->count;

@@ -60,7 +60,7 @@ struct process {
     struct given *given;
 };
 
-// When a move is tried again, after some have failed.
+// The time at which a move is tried again after some moves have failed.
 struct retry {
     uint64_t at;
     uint32_t fails;  // the number of consecutive failures
@@ -146,8 +146,8 @@ struct moving {
     // The longest time that a hand-over of those moves took: about the time for which a
     // partition stopped.
     uint64_t longest_stop_ns;
-    uint64_t told_at;    // time at which their number was logged
-    uint64_t version;    // of the roster that told of the last owner that changed
+    uint64_t told_at;    // time at which the progress of the moves was last logged
+    uint64_t version;    // version of the roster with the newest change of an owner
     uint64_t held_epoch; // the placement's epoch when a hold was last granted
 };
 
@@ -260,7 +260,7 @@ struct scheduler {
     struct keep *keep;
     bool restored;      // the journal had the state of a cluster
     uint64_t starts;    // the number of schedulers that were started with this journal
-    uint64_t unix_base; // time since 1970 at which this one was started
+    uint64_t unix_base; // time since 1970 at which this scheduler was started
 
     uint64_t events; // number of events so far, which scheduler_check counts
     bool made_up;    // tests: the state is impossible and is not checked
@@ -381,8 +381,8 @@ void scheduler_keep_close_link(struct scheduler *s, van_link link);
 
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);
-// Marks the work of all workers from time to time, so that scheduler_json can tell how
-// fast each was of late. Returns when that is due again.
+// Marks the work of all workers from time to time, so that scheduler_json can show the
+// recent speed of each. Returns when that is due again.
 uint64_t scheduler_mark_work(struct scheduler *s);
 
 // Defined in scheduler_end.c:

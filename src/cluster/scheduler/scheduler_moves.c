@@ -219,7 +219,7 @@ static void fail(struct scheduler *s, struct move *x, int code, const char *why)
     struct sched_node *to = scheduler_node_of(s, x->to);
     char text[ERR_TEXT_MAX + 64];
     bool full = code == TUG_ENOMEM && to != NULL;
-    if (code == TUG_EINTERRUPTED) { // an admin operation came between, for example
+    if (code == TUG_EINTERRUPTED) { // an admin operation interrupted it, for example
         struct retry *r = &s->moving.retries[x->space][x->partition];
         r->at = s->now + (BROKEN_NS << least(r->broken++, BROKEN_DOUBLES));
         give_up(s, x, why);
@@ -359,8 +359,9 @@ static bool is_held(const struct scheduler *s, const struct move *x)
     return false;
 }
 
-// Returns whether a hold may be granted to n: no partition is being handed over, nor copied
-// unless the hold has waited long enough, or another one is granted.
+// Returns whether a hold may be granted to n: another hold is granted already;
+// or no partition is being handed over, and none is being copied unless the hold
+// has waited long enough.
 static bool may_hold(const struct scheduler *s, const struct sched_node *n)
 {
     bool held = false, copied = false;
@@ -424,9 +425,9 @@ void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
 }
 
-// Returns whether all servers know the newest owners, so that none takes a request that
-// names older ones any more. Otherwise a mark could reach all owners of before, and miss
-// the newest one.
+// Returns whether all servers know the newest owners, so that none takes a request
+// that names older ones any more. Otherwise a mark could reach all earlier owners
+// and miss the newest one.
 static bool servers_know_owners(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {

@@ -245,8 +245,8 @@ static int held_now(struct actor *a, bool on)
     return held;
 }
 
-// A hold waits for copies that are under way, 10 s at most, because the operation would
-// break them; none begin meanwhile, but at once when it ends.
+// A hold waits at most 10 s for copies under way, because the operation would break them.
+// No copy begins until the hold has ended; then copies begin at once.
 static void test_hold_waits(void **state)
 {
     (void)state;

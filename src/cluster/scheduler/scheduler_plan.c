@@ -71,7 +71,7 @@ static int plan_spaces(struct scheduler *s)
     int rc = loops != NULL ? 0 : TUG_ENOMEM;
     for (int space = 0; space < WIRE_SPACES && rc == 0; space++) {
         size_t n = loops_of(s, space, loops);
-        if (n == 0) // those that could take over are gone: everything stays
+        if (n == 0) // no loop is left that could take over: all partitions stay
             memcpy(m->wanted[space], s->roster.owners[space],
                    partitions_of(s) * sizeof(*m->wanted[space]));
         else

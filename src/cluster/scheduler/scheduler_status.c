@@ -14,7 +14,8 @@ static const char *const table_names[] = {"all", "sparse", "dense"};
 static const char *const space_names[] = {"sparse", "dense", "range"};
 static const char *const phase_names[] = {"gathering", "running", "over", "ending"};
 
-// The recent work of a worker is that of the last one to two times so many nanoseconds.
+// The recent work of a worker is its work in the last one to two times this many
+// nanoseconds.
 #define MARK_NS (30 * SECOND_NS)
 
 static double seconds(uint64_t ns)

@@ -302,8 +302,8 @@ static void test_words(void **state)
     assert_int_equal(reader_word(r, 0, "x", 1, &w, &e), TUG_EDATA);
     assert_string_equal(e.text, "'x' is neither a number nor a bin of column 'n'");
     reader_close(r);
-    // An edge is named by the number as it stands in the data, not by all digits of its
-    // float.
+    // An edge is named by the number as it is written in the data, not by
+    // all digits of its float.
     r = decided("n:bins:3", "y,n\n0,0.1\n0,104.2\n0,1e10\n");
     assert_int_equal(reader_word(r, 0, "104.2", 5, &w, NULL), 0);
     assert_int_equal(w.len, strlen("[104.2,1e+10)"));
