@@ -314,7 +314,7 @@ static void test_occurrences(void **state)
     for (int i = 0; i < 3; i++) {
         struct msg_push m = lone_push_of(w, 0, T, keys, 1, bad[i], 3);
         lone_send_push(w, 0, &m);
-        lone_expect_refusal(w, TUG_EUSAGE, "is announced to occur");
+        lone_expect_refusal(w, TUG_EUSAGE, "cannot occur");
     }
     struct msg_push m = lone_push_of(w, 0, T, keys, 1, good, 3);
     lone_send_push(w, 0, &m);
@@ -345,10 +345,10 @@ static void test_sessions(void **state)
     lone_send_roster(w);
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EIO,
-                        "push of worker 0 (host:110), whose session has ended");
+                        "push was sent by worker 0 (host:110), whose session has ended");
     lone_deliver(w, WORKER_LINK, MSG_APP, 8, &(struct msg_app){0});
     lone_expect_refusal(w, TUG_EIO,
-                        "app of worker 0 (host:110), whose session has ended");
+                        "app was sent by worker 0 (host:110), whose session has ended");
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
     w->h.opened(w->h.ctx, WORKER_LINK + 5, true, w->now);
     struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};

@@ -146,12 +146,12 @@ static void test_one_driver(void **state)
     assert_int_not_equal(guest.value, 0);
     guest_say(MSG_CUT, &other);
     assert_int_equal(guest.type, MSG_ERROR);
-    assert_non_null(strstr(guest.text, "cut of driver 1"));
+    assert_non_null(strstr(guest.text, "cut was sent by driver 1"));
     assert_non_null(strstr(guest.text, "drives this run"));
     assert_int_equal(w.s->cut.save, 5);
     guest_say(MSG_PASS, &pass);
     assert_int_equal(guest.type, MSG_ERROR);
-    assert_non_null(strstr(guest.text, "pass of driver 1"));
+    assert_non_null(strstr(guest.text, "pass was sent by driver 1"));
     van_free(guest.v);
     guest = driver;
     guest_say(MSG_CUT, &mine);
