@@ -271,8 +271,9 @@ struct hold {
     uint32_t users; // requests that hold, and 1 for `save`
     uint64_t save;  // save whose end the client has not reported yet; 0: none
     uint64_t epoch; // epoch of the placement that the scheduler keeps; 0: it keeps none
-    bool asked;   // the scheduler was asked to keep it, and not told to let go: it holds
-                  // from the question on
+    // The scheduler was asked to keep the placement and was not told to release it.
+    // From the question on, the scheduler may be keeping it.
+    bool asked;
     bool asking;  // a question to the scheduler is under way
     uint64_t due; // time of the next question
 };

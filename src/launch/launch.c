@@ -53,7 +53,7 @@ struct run {
     char address_file[FILE_PATH_MAX]; // "": not written
     bool *runs; // for each process, and last the launcher: whether it runs; used for
                 // --http-targets
-    bool targets_fail; // their file could not be written, which was said
+    bool targets_fail; // the file of targets could not be written, and this was logged
 };
 
 // Returns the index of a process: first the scheduler, then the servers, then the

@@ -56,9 +56,9 @@ struct launch_options {
     // the facts are not served.
     struct launch_facts *facts;
     const char *http_own;
-    // Called with --http-targets when a run has failed and all its processes have ended.
-    // The file then lists the scheduler's address, which is free, until it returns, and
-    // those of no other process.
+    // Called with --http-targets when a run has failed and all its processes have
+    // ended. Until it returns, the file lists only the scheduler's address, which
+    // no process uses then.
     void (*failed)(void *ctx, const char *address, const struct err *why);
     void *failed_ctx;
 };

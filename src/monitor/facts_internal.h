@@ -46,8 +46,8 @@ const json_t *fact_at(const json_t *o, const char *name); // NULL
 bool fact_disk_is_low(const json_t *disk);
 // Whether an alive node has given no sign of life for longer than heartbeats take.
 bool fact_is_silent(const json_t *node);
-// Returns the examples a second of a worker in the last minute or half of one; NaN if the
-// scheduler does not tell that.
+// Returns the examples a second of a worker in the last minute or half minute; NaN if the
+// scheduler's facts do not have it.
 double fact_recent_rate(const json_t *node);
 // Whether a dead node was replaced by another one, which has its role, rank and loop, and
 // is alive or joined later.

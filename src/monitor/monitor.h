@@ -35,10 +35,12 @@ struct monitor_source {
 // The options of --http.
 struct monitor_options {
     const char *address; // "HOST:PORT" or "unix:PATH"; NULL: no monitor
-    // Files of certificate and key (PEM), and of the token that requests must show. Off
-    // loopback all three are needed; on loopback each has its effect, too.
+    // Files of certificate and key (PEM), and of the token that requests must
+    // show. An address that is not on loopback needs all three. On loopback each
+    // one is used if it is given.
     const char *cert, *key, *token_file;
-    // monitor_check takes these off loopback if `cert` is NULL; may be NULL.
+    // monitor_check uses these if `cert` is NULL and the address is not on
+    // loopback; may be NULL.
     const char *cluster_cert, *cluster_key;
 };
 

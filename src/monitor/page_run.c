@@ -140,7 +140,7 @@ void page_add_run(struct page_view *p)
         page_text(p, fact_text(run, "error"));
         html_add(&p->h, "</p>\n");
     }
-    if (isnan(fact_number(run, "pass"))) { // all that launch knows of a run
+    if (isnan(fact_number(run, "pass"))) { // tug launch knows no more about a run
         page_section_end(p);
         return;
     }

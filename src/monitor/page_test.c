@@ -172,8 +172,9 @@ static void says_what_is_wrong(void **state)
     "{'pass': " pass ", 'loss': 0.4, 'auc': " auc ", 'valid': {'loss': " loss            \
     ", 'auc': " valid_auc "}}"
 
-// Each of these looked well: the loss is worse than a guess, the loss has risen from its
-// least, validation gets worse while training gets better.
+// In each of these the verdict is bad although the run goes on: the loss is worse
+// than a guess, the loss has risen above its minimum, validation gets worse while
+// training gets better.
 static void sees_that_training_goes_wrong(void **state)
 {
     (void)state;
@@ -244,8 +245,8 @@ static void names_the_worker_that_holds_up_others(void **state)
 #define WORKERS_OF(one, other)                                                           \
     "{'role': 'scheduler', 'phase': 'running', 'nodes': [" one ", " other "]}"
 
-// Workers are compared by what they did of late, not by sums: one that has joined later is
-// not slow, and one that has become slow is named although it did much before.
+// Workers are compared by what they did recently, not by sums: one that has joined later
+// is not slow, and one that has become slow is named although it did much before.
 static void compares_workers_by_their_recent_speed(void **state)
 {
     (void)state;
@@ -260,7 +261,7 @@ static void compares_workers_by_their_recent_speed(void **state)
                           WORKER_OF("1", "0", "900000",
                                     "'seconds': 50, 'examples': 500, 'pieces': 5")),
                true, "worker 1 is slow (10 % of the fastest one's speed)");
-    // A few pieces say little, and so does a moment.
+    // A few pieces do not suffice to call a worker slow, and neither does a moment.
     const char *few = WORKERS_OF(
         WORKER_OF("0", "0", "9", "'seconds': 50, 'examples': 4000, 'pieces': 4"),
         WORKER_OF("1", "0", "9", "'seconds': 50, 'examples': 3000, 'pieces': 3"));

@@ -31,10 +31,10 @@ int render_main(const struct facts_told *t, struct buf *to);
 // Prometheus, which names counters differently.
 int render_metrics(const json_t *facts, bool open_metrics, struct buf *to);
 
-// Says in one line what is wrong, or how the process or the cluster is if nothing is.
-// Returns whether all is well.
+// Writes one line: what is wrong, or a description of the process or the cluster if
+// nothing is wrong. Returns whether all is well.
 bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
-// Says how it is, also if something is wrong.
+// Writes the description of the process or the cluster, even if something is wrong.
 void render_state(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 
 // Returns whether the process is ready to do the work of its role, and writes the reason

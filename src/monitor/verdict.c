@@ -13,7 +13,8 @@
 
 enum { LOOKS_MAX = 16 }; // so that many tables do not take long
 
-// The problems found so far, or the sentence that says how it is.
+// The problems found so far, or the sentence that describes a process or
+// cluster without problems.
 struct verdict {
     const json_t *facts;
     char *text;
@@ -224,14 +225,14 @@ struct counts {
     unsigned servers, workers;
     double slowest;     // rank of the slowest worker
     double least, most; // examples a second of the slowest worker, and of the fastest
-    double pieces;      // the most pieces that a worker has finished of late
+    double pieces;      // the most pieces that a worker has finished recently
     unsigned compared;
     unsigned holding;          // workers that have pieces of the data
     double holder, held_since; // the last one of them: rank, and time without progress
 };
 
-// Compares how fast a worker was of late with the others: sums since they joined would
-// name one that has joined later, and not one that has become slow.
+// Compares the recent speed of a worker with that of the others: sums since they joined
+// would name one that has joined later, and not one that has become slow.
 static void compare_worker(struct counts *c, const json_t *n)
 {
     const json_t *recent = fact_at(n, "recent");
@@ -268,9 +269,9 @@ static struct counts count_nodes(const json_t *facts)
     return c;
 }
 
-// Returns whether others waited for the worker, which was behind by most of a bound, before,
-// too. Each batch changes that for a moment, so one look would often name a worker that is
-// not slow.
+// Returns whether the earlier facts, too, have the worker behind by most of a bound, so
+// that others waited for it. Each batch changes that for a moment, so one look would
+// often name a worker that is not slow.
 static bool held_up_before(const json_t *before, const char *table, double worker)
 {
     const json_t *loop, *t, *w;

@@ -50,8 +50,8 @@ void runtime_dir_list_in(const char *dir, const char *begins, const char *ends,
 
 // Takes the lock that a process needs to replace a file in the directory or to remove a
 // leftover, so that no process removes a file that another one has just put there.
-// Returns -1 if it could not be had within a second, or the file system has no locks. The
-// caller closes the descriptor to release it.
+// Returns -1 if another process kept the lock for a second, or if the file system has no
+// locks. The caller closes the descriptor to release it.
 int runtime_dir_lock(const char *dir);
 
 #endif

@@ -304,7 +304,7 @@ static void members(struct page *p, const json_t *o, const char *place, const ch
     html_add(p, "</tbody></table>\n");
 }
 
-// Shows the command of the run, where it was given, and what was around it.
+// Shows the command that repeats the run, and the directory that it was given in.
 static void repeat(struct page *p, const json_t *result, const json_t *run)
 {
     const char *directory = member_text(run, "directory");

@@ -246,7 +246,7 @@ static void test_runs_of_two_commands(void **state)
     assert_non_null(strstr(page, "None, as far as the results tell."));
 }
 
-// The page names units, and says what repeats the run.
+// The page names units, and shows the command that repeats the run.
 static void test_the_run(void **state)
 {
     (void)state;

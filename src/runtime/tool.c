@@ -18,7 +18,7 @@ enum { TEXT_MAX = 256 << 20 };
 // The event that a tool waits for: a state of its session, or ANSWER.
 enum { ANSWER = SESSION_OPEN + 1 };
 
-enum { LOOK_NS = 100000000 }; // time between two looks whether the wait is to end
+enum { LOOK_NS = 100000000 }; // time between two checks whether the wait must end
 
 static void tool_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {

@@ -60,7 +60,8 @@ enum outcome {
     WANTS_STATUS, // waits until the text of the status is written
     WANTS_MOVE, // waits until a roster names the owner of a moving partition, or its rows
                 // are here
-    GOES_ON,    // of a check: nothing to wait for; the caller goes on and answers
+    // returned by checks: there is nothing to wait for, and the caller serves the request
+    GOES_ON,
 };
 
 #endif

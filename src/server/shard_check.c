@@ -110,7 +110,7 @@ static void check_delay(const struct ssp_clock *c)
 }
 
 // If work is due, a time for it is set, and an admin operation is under way as long as
-// its store has work: otherwise a request for its end would wait for ever.
+// its store has work. Otherwise a request that waits for its end would wait for ever.
 static void check_turn(const struct shard *s, const struct shard_table *t)
 {
     assert(!t->turn.on || t->work);

@@ -14,8 +14,8 @@
 #include "store/store.h"
 
 // Appends the parcel of a partition to *to, whose length must be a multiple of 8 and is
-// one again afterwards. If an admin operation is in progress, it is first done in the
-// partition. No cut may be in progress. On failure the length of *to does not change.
+// one again afterwards. An admin operation that is in progress is done in the partition
+// first. No cut may be in progress. On failure the length of *to does not change.
 int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *e);
 
 // Installs a parcel, which starts at a multiple of 8 bytes, in a store that has no row of
@@ -28,12 +28,12 @@ int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
 // Appends a parcel as parcel_get does, but without the rows, their changes and removals.
 int parcel_get_empty(struct store *s, uint32_t partition, struct buf *to, struct err *e);
 
-// A copy in slices, while the partition is used. A row is copied when the copy comes to it,
-// with all pushes that were applied to it until then. So a push must afterwards be applied
-// to the copied rows only, where it follows their slice, and rows that were removed must
-// be told by name. Rows come in the order in which they were made, except those that got
-// the handle of a row that was removed before. The target puts an empty parcel and then the
-// slices; the last one replaces the partition's state.
+// A copy in slices, while the partition is used. The copy of a row includes all pushes
+// that were applied to the row before it was copied. So the target must apply later
+// pushes only to rows that were copied, after their slice, and must be given the keys of
+// rows that were removed. Rows are copied in the order in which they were made, except
+// those that got the handle of a row that was removed before. The target puts an empty
+// parcel and then the slices; the last one replaces the partition's state.
 struct parcel_copy;
 
 // Returns whether a partition of this store can be copied in slices. It cannot if it has
@@ -42,14 +42,14 @@ bool parcel_has_slices(const struct store *s);
 int parcel_copy_open(struct parcel_copy **ret, struct store *s, uint32_t partition,
                      struct err *e);
 void parcel_copy_close(struct parcel_copy *c); // NULL is fine
-// Appends the next slice. *ret_last is set with the last one: from then on pushes are to be
-// applied to all their keys. No admin operation may be in progress. After a failure the
-// copy cannot go on.
+// Appends the next slice. *ret_last is set with the last one; the target must apply
+// pushes after it to all their keys. No admin operation may be in progress. After a
+// failure the copy must be closed.
 int parcel_copy_next(struct parcel_copy *c, struct buf *to, bool *ret_last,
                      struct err *e);
 // Returns about how many bytes are left to copy.
 uint64_t parcel_copy_left(const struct parcel_copy *c);
-// Says of each key whether its row was copied and is still there.
+// Sets for each key whether its row was copied and was not removed since.
 void parcel_copy_find(const struct parcel_copy *c, const uint64_t *keys, size_t n,
                       bool *ret_copied);
 // Returns the keys of copied rows that were removed since the last parcel_copy_told.

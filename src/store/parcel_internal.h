@@ -17,8 +17,8 @@ enum parcel_kind {
     PARCEL_EXTRAS,    // n keys of rows before, n extra rows
     PARCEL_CHANGED,   // n keys of rows that have changed since the last delta
     PARCEL_GONE,      // n keys of rows that were removed since then
-    PARCEL_END,       // of a parcel: the hash
-    PARCEL_TOTAL,     // of slices: struct parcel_total
+    PARCEL_END,       // the end of a parcel: its hash
+    PARCEL_TOTAL,     // the end of the slices: struct parcel_total
 };
 
 struct parcel_head {

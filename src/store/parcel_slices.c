@@ -14,7 +14,7 @@
 
 enum {
     SLICE_ROWS = 1024,
-    SLICE_BYTES = 128 << 10, // a slice has at most so many bytes of rows, or one row
+    SLICE_BYTES = 128 << 10, // most bytes of rows in a slice that has more than one row
     SLICE_LOOKS = 16384,     // entries of the partition's list that are looked at
     FIND = 256,
     AHEAD = 16,
@@ -344,7 +344,7 @@ static int put_total(struct parcel_reader *r, struct err *e)
     struct parcel_total total;
     memcpy(&total, parcel_take(r, sizeof(total)), sizeof(total));
     if ((uint64_t)part->live + part->cold != total.rows || total.gone_lost > 1)
-        return parcel_is_damaged(r, e); // rows are missing, or came twice
+        return parcel_is_damaged(r, e); // rows are missing, or were put twice
     part->gone_lost = total.gone_lost != 0;
     part->published_by = total.published_by;
     return 0;

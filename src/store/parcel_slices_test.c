@@ -38,7 +38,7 @@ struct both {
     struct parcel_copy *copy; // NULL: all rows were copied
     struct batch *b;
     struct rng d;
-    uint64_t gone; // number of removed rows that the target was told
+    uint64_t gone; // number of removed rows of which the target got the keys
 };
 
 static void take_slice(struct both *x)
@@ -228,7 +228,7 @@ static void test_damage(void **state)
     end(&x);
 }
 
-// Each allocation of a slice fails once: the copy ends, and another one is complete.
+// Each allocation for a slice fails once. The copy ends, and another copy then succeeds.
 static void test_without_memory(void **state)
 {
     (void)state;

@@ -117,7 +117,7 @@ static void check_empty(struct store *s)
     store_check_rows(s);
 }
 
-// Gives a parcel whose hash is right, as another server could make it.
+// Puts a changed parcel with the right hash, which a hostile server could make.
 static int put_forged(struct store *s, struct buf *b, struct err *e)
 {
     uint64_t hash = hash_bytes(b->data, b->len - 16, 0);

@@ -30,9 +30,9 @@ static void rows_are_counted(const struct store *s)
     assert(s->cold != NULL || cold == 0); // without a tier no rows are cold
 }
 
-// An admin operation is done partition by partition, and ahead of this order in a
-// partition that a request needs. Partitions before `order_at` have done it, and no
-// partition has a number above that of the last operation.
+// An admin operation is done partition by partition, but earlier in a partition that a
+// request needs. Partitions before `order_at` have done it, and no partition has a number
+// above that of the last operation.
 static void orders_are_in_order(const struct store *s)
 {
     assert(s->order_at <= s->n_parts);

@@ -176,8 +176,9 @@ static void test_step(void **state)
     store_close(b);
 }
 
-// The day of a partition that is not here does not count. Its copy may have come from an
-// owner that had ended a day already, and have been dropped after this store had ended it.
+// The day of a partition that the store does not own has no effect. A copy of the
+// partition may have come from an owner that had already ended a day, and may have been
+// dropped after this store ended that day.
 static void test_days(void **state)
 {
     (void)state;

@@ -17,7 +17,8 @@
 #include "train/history.h"
 
 enum { PASSES_KEPT = 1000, PROGRESS_NS = 1000000000 };
-// The speed is a mean that forgets what is so many seconds old.
+// The speed is a mean in which the weight of a measurement falls by a factor of
+// e in so many seconds.
 static const double rate_memory = 5;
 
 struct train_facts {
@@ -248,7 +249,7 @@ static void put_numbers(const struct train_facts *f, struct json_out *to)
     json_out_real(to, "share", 6, f->share);
     json_out_u64(to, "examples", f->examples);
     json_out_u64(to, "batches", f->batches);
-    // A training that stands still becomes slower from second to second.
+    // While no example is trained, the reported speed falls from second to second.
     double still = f->state == TRAIN_TRAINING || f->state == TRAIN_LOADING
                        ? fmax(trained_seconds(f) - f->rate_seconds, 0)
                        : 0;

@@ -115,8 +115,8 @@ static double number_of(struct train_facts *f, const char *name)
     return x;
 }
 
-// The speed of the last progress is no longer true when the run stands still; a pass that
-// is validated was read to its end.
+// The reported speed falls while no example is trained. The share of a pass is 1 while
+// the pass is validated.
 static void a_run_that_stands_still(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void a_run_that_stands_still(void **state)
 }
 
 // The speed is that of training: the time of a validation does not count, and one slow
-// second makes no hours of the time that is left.
+// second does not turn the time left into hours.
 static void the_speed_is_that_of_training(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ struct handshake_link {
     bool believed;       // TLS, or a Unix socket of the same user
     enum wire_role role; // the peer's role with the most rights, if its proof is accepted
     uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's certificate; zeros: none
-    // Of a TLS link: a value that both ends share and no other link has.
+    // On a TLS link: a value that both ends share and no other link has.
     uint8_t channel[MAC_BYTES];
     char address[VAN_ADDRESS_MAX]; // numeric address of the listening socket
     // On a dialled link: the address that was dialled. On an accepted link: an additional

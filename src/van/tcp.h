@@ -51,8 +51,8 @@ struct prover; // proves a node that has no keys (van/handshake.h)
 struct tcp_options {
     struct tls *tls; // NULL: plain; belongs to the caller, may be shared by vans
     bool insecure;   // allows plain links off loopback
-    // The handshake of links; NULL: there is none, and every peer is trusted (tests,
-    // measurements). Belongs to the caller, may be shared by vans.
+    // The handshake of links; NULL: links have no handshake, and every peer is trusted
+    // (tests, measurements). Belongs to the caller, may be shared by vans.
     const struct prover *prover;
     // van_poll spins for this long before it sleeps, which saves a request about 50 us of
     // waking. 0 where loops outnumber the cores.

@@ -1,4 +1,4 @@
-// Connecting: looks up names and tries each address, again and again with growing pauses,
+// Connecting: looks up names and tries each address, repeatedly, with growing pauses,
 // until one works or the time is over.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -515,7 +515,7 @@ static void test_full_for_long(void **state)
 
 enum { LIMIT = 100, IDLE = 3 * LIMIT };
 
-// A process that is stopped and goes on interrupts a recv that has a time limit.
+// When a stopped process continues, its recv with a time limit is interrupted.
 static bool hears(int fd, char *answer, size_t n)
 {
     struct timeval patience = {60, 0};

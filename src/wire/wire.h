@@ -96,14 +96,15 @@ enum wire_order {
     // `threshold`.
     WIRE_MEAN,
 };
-// How a move of a partition goes, as its target tells it.
+// The state of a move of a partition, which the target reports.
 enum wire_move_state {
     WIRE_MOVE_COPYING,
-    WIRE_MOVE_COPIED,  // all but the last operations are there: may they be handed over?
+    // all but the last operations are there: asks whether they may be handed over
+    WIRE_MOVE_COPIED,
     WIRE_MOVE_ARRIVED, // the partition is complete and can be served
     WIRE_MOVE_FAILED,
 };
-// The scheduler's answers to that.
+// The scheduler's answers to such a report.
 enum wire_moved { WIRE_MOVE_GO_ON, WIRE_MOVE_WAIT, WIRE_MOVE_OVER };
 // Kinds of admin operations in the scheduler's log.
 enum wire_operation {

@@ -24,10 +24,11 @@ struct sync_group {
     struct sync_clock clock;
     struct previous before; // copies of rows as they were before a batch
     uint32_t partition;     // the partition, if the group has only one
-    bool begun; // the next batch was tried, so `before` has the rows from before that
-                // batch; until then it has those from before the last applied batch
-    // Some part of a batch has arrived; of a table with fixed_keys: its partitions have
-    // some of the keys that all pushes have.
+    // if set, the next batch was tried, and `before` has the rows as they were before it;
+    // if not, as they were before the last applied batch
+    bool begun;
+    // Whether a part of a batch has arrived. For a table with fixed_keys: whether its
+    // partitions have some of the keys that all pushes have.
     bool told;
     // The rows of the partition are here, but under this shard's roster the partition
     // belongs to another shard, because it has just arrived or is about to leave. Parts
@@ -39,22 +40,23 @@ struct sync_group {
 
 // Returns whether pushes of a table with fixed_keys have keys of this partition.
 bool sync_has_keys(const struct shard_table *t, uint32_t partition);
-// Returns whether the group has no part in batches now: it is away, or the table's
-// pushes always have the same keys (WIRE_KEYS_ONLY), none of them here.
+// Returns whether no batch needs the group now: it is away, or the table's pushes always
+// have the same keys (WIRE_KEYS_ONLY), none of which are in its partitions.
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g);
 // Returns whether a push or a pull has keys of the group.
 bool sync_has_runs(const struct shard_table *t, const struct sync_group *g,
                    const struct keys *k);
-// Return the number of the next batch in the partitions that are the furthest behind, and
-// ahead. A shard without partitions has no batches: nothing waits for it, and sync_least
-// returns UINT64_MAX.
+// These functions return the number of the next batch in the partition that is furthest
+// behind, or furthest ahead. No batch waits for a shard without partitions, for which
+// sync_least returns UINT64_MAX.
 uint64_t sync_least(const struct shard_table *t);
 uint64_t sync_most(const struct shard_table *t);
 bool sync_is_ahead(const struct shard_table *t, uint64_t clock);
 
-// sync_group_get appends all that a partition has of batches, and sync_group_put makes a
-// group of it for a table of another shard. sync_group_put returns 0, TUG_EDATA, TUG_ENOMEM
-// or TUG_EIO (no room), and reserves memory to add up the batches (sync_group_move.c).
+// sync_group_get appends the batches of a partition with all their parts, and
+// sync_group_put makes a group of them for a table of another shard. sync_group_put
+// returns 0, TUG_EDATA, TUG_ENOMEM or TUG_EIO (no room), and reserves memory to add up
+// the batches (sync_group_move.c).
 int sync_group_get(const struct shard_table *t, uint32_t partition, struct buf *to);
 int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
                    struct stream *x, struct sync_group **ret, struct err *e);
@@ -65,8 +67,8 @@ int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
 // an empty group, which is `away` until the roster names this shard as the owner.
 int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
                      struct err *e);
-// The partition has left the table, or has arrived with this group, which the table then
-// owns. Call them after the store's partition has moved.
+// Called when a partition has left the table, or has arrived with this group, which the
+// table then owns. The store's partition must have moved before.
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);
 void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);
 // Called when the roster has changed. Partitions that have arrived may now belong to this

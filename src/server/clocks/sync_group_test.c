@@ -94,8 +94,8 @@ static void close_two(struct lone *a, struct lone *b)
     lone_close(a);
 }
 
-// Memory to add up a batch is reserved by the pushes to a shard, and this batch has come
-// with its partition.
+// The pushes to a shard reserve the memory to add up a batch. This batch arrives with its
+// partition, so no push has reserved memory for it.
 static void test_reserves_for_what_arrives(void **state)
 {
     (void)state;
@@ -148,8 +148,8 @@ static void test_nothing_left(void **state)
     close_two(a, b);
 }
 
-// The roster may come before the rows: parts of batches then wait for the rows, which
-// bring the parts that had arrived at the other shard.
+// The roster may arrive before the rows. Parts of batches then wait for the rows, with
+// which the parts come that had arrived at the other shard.
 static void test_roster_comes_first(void **state)
 {
     (void)state;
@@ -174,8 +174,8 @@ static void test_roster_comes_first(void **state)
     close_two(a, b);
 }
 
-// The roster takes a partition away before it moves: it parts from the common group with
-// all parts that have come, and gets no more.
+// The roster gives a partition to another shard before its rows move. The partition
+// leaves the common group, keeps all parts that have arrived, and gets no more.
 static void test_parts(void **state)
 {
     (void)state;
@@ -190,7 +190,8 @@ static void test_parts(void **state)
     lone_expect_ok(a);
     assert_int_equal(table_of(a)->sync.clock.next, 1);
     assert_int_equal(g->clock.next, 0);
-    // Back again, without having moved: it is behind the others.
+    // The roster gives it back before its rows have moved. It is behind the other
+    // partitions.
     give(a, P, true);
     assert_false(g->away);
     part(a, 0, SHARD_MICROS / 2, SHARD_MICROS / 2, n_keys);
@@ -222,8 +223,8 @@ static void test_becomes_the_common_group(void **state)
     close_two(a, b);
 }
 
-// A table whose pushes always have the same keys: a partition without them does not hold
-// others up.
+// The pushes of a table always have the same keys. A partition without these keys does
+// not delay the others.
 static void test_same_keys(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void test_same_keys(void **state)
     close_two(a, b);
 }
 
-// The partition with those keys moves away and back: the partitions that stay do not wait
+// The partition with those keys moves away and back. The partitions that stay do not wait
 // for batches of which they get no part.
 static void test_same_keys_move(void **state)
 {
@@ -297,8 +298,9 @@ static void test_same_keys_move(void **state)
     close_two(a, b);
 }
 
-// The same table: a partition without keys moves to a shard that gets no pushes, and then
-// one with keys follows. The first one must not hold up the pushes of the second.
+// In the same table, a partition without keys moves to a shard that gets no
+// pushes, and then a partition with keys follows. The first one must not delay the
+// pushes of the second.
 static void test_same_keys_follow(void **state)
 {
     (void)state;
@@ -319,7 +321,7 @@ static void test_same_keys_follow(void **state)
             lone_forget(b);
         }
     }
-    assert_int_equal(lone_figures(b, T).clock, UINT64_MAX); // no batch is to come
+    assert_int_equal(lone_figures(b, T).clock, UINT64_MAX); // the shard expects no batch
     // A part of a batch is on the way when the partition with keys moves.
     uint64_t clock = 3 * SHARD_MAX_CLOCKS;
     send_part(a, 0, clock, 0, 1, keys, 1, WIRE_KEYS_ONLY);

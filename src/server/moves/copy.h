@@ -17,9 +17,9 @@ struct shard;
 struct shard_table;
 struct store_push;
 
-// Begins a copy, and appends its first record. The partition must be free, and so at each
-// partition_copy_next, which appends a slice. Returns 0 or an error, after which the copy
-// cannot go on.
+// Begins a copy, and appends its first record. The partition must be free now and at
+// each partition_copy_next, which appends a slice. Both return 0, or an error after
+// which the copy must be closed.
 int partition_copy_open(struct partition_copy **ret, struct shard *s,
                         enum wire_space space, uint32_t partition, struct buf *to,
                         struct err *e);

@@ -9,7 +9,8 @@
 #include "server/shard_internal.h"
 #include "store/parcel.h"
 
-// Ends what the shard has of a partition whose rows have gone.
+// Removes the batches and other state that a table has for a partition
+// whose rows were removed.
 static void forget_table(struct shard *s, struct shard_table *t, uint32_t partition)
 {
     if (t->spec.mode == WIRE_SYNC)

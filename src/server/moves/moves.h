@@ -30,8 +30,9 @@ struct shard;
 struct shard_table;
 struct store_push;
 
-// Copying and applying records, and dropping rows, stop after MOVES_NS, and in a loop that
-// serves requests go on MOVES_REST times as long later.
+// The shard copies or applies records, or drops rows, for at most MOVES_NS without
+// a pause. In a loop that serves requests, the pause is MOVES_REST times as long
+// as the work before it.
 #define MOVES_NS (2 * SECOND_NS / 1000)
 enum { MOVES_REST = 4, MOVES_DROP_ROWS = 4096 };
 
@@ -42,9 +43,10 @@ struct outgoing {
     struct partition_copy *copy; // NULL: all rows were copied
     struct buf bytes; // the records, less the first `sent` bytes, which have arrived
     uint64_t sent;
-    bool asked;       // the target has asked for more than the rows
-    bool handing;     // the records are complete, and requests wait
-    bool gone;        // the roster has given it away, and it must be dropped
+    bool asked;   // the target has asked for more than the rows
+    bool handing; // the records are complete, and requests wait
+    // under the roster it belongs to the target, and it must be dropped here
+    bool gone;
     uint64_t drop_at; // not before this time
     struct err why;   // it is broken
 };
@@ -53,10 +55,11 @@ enum incoming_state {
     INCOMING_COPIES, // gets records
     INCOMING_ASKS,   // the same, and asks the scheduler whether it may be handed over
     INCOMING_ENDS,   // gets the last records
-    INCOMING_HERE,   // all of it is here
-    INCOMING_FAILED, // `why` is to be told
+    INCOMING_HERE,   // all its records are applied
+    INCOMING_FAILED, // the scheduler must be told `why`
     INCOMING_OVER,   // the scheduler has given it up; the roster will say so, too
-    INCOMING_DROPS,  // the roster says so, and what is here must be dropped
+    // the move is not in the roster any more, and its rows must be dropped here
+    INCOMING_DROPS,
 };
 
 // A partition that this shard fetches.
@@ -66,15 +69,16 @@ struct incoming {
     uint32_t from; // node id of the source
     enum incoming_state state;
     struct session s; // with the source
-    // The first n bytes have arrived, of `total` as far as the source knows. Those that are
-    // not applied yet are in `bytes`.
+    // The first n bytes have arrived of the `total` that the source last announced. Those
+    // that are not applied yet are in `bytes`.
     uint64_t n, total;
     struct buf bytes;
-    bool last;       // n is all
+    bool last;       // the source will append nothing to the first n bytes
     bool behind;     // `bytes` has a record that waits for its turn
     uint64_t due;    // time of the next question to the source
-    uint64_t try_at; // time to apply what is here
-    uint64_t say_at; // time to tell the scheduler how it goes; VAN_NEVER: nothing is left
+    uint64_t try_at; // time to apply `bytes`
+    // time to report the state to the scheduler; VAN_NEVER: it was reported
+    uint64_t say_at;
     struct err why;
 };
 
@@ -93,12 +97,12 @@ void moves_close(struct shard *s);
 // that are being copied.
 void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
                 size_t n);
-// Tables or rows of a space change in another way, as `what` says: breaks the moves of this
-// space that are copying.
+// Called when tables or rows of a space change in another way, which `what` names: breaks
+// the moves of this space that are copying.
 void moves_break(struct shard *s, enum wire_space space, const char *what);
-// A roster has come: begins and ends moves.
+// Called with each new roster: begins and ends moves.
 void moves_follow(struct shard *s, const struct roster *r);
-// Does what is due. Returns when to call it again.
+// Does the work that is due. Returns when to call it again.
 uint64_t moves_tick(struct shard *s, uint64_t now);
 // The van's handler calls these functions. They return whether the link is to a source.
 bool moves_opened(struct shard *s, van_link link);

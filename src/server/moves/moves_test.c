@@ -111,7 +111,8 @@ static void expect_nothing(struct lone *w)
     parcel_unpin(p);
 }
 
-// Gets what there is of the partition, to the end if `finish`.
+// Gets the records of the partition that the source has now, or all up to the end if
+// `finish`.
 static void fetch(struct lone *w, bool finish, struct buf *bytes)
 {
     for (bool last = false; !last;) {
@@ -244,7 +245,7 @@ static void test_source_refuses(void **state)
     lone_expect_refusal(w, TUG_EUSAGE, "has no bytes from byte");
     want(w, MOVE, bytes.len, true); // the target has all bytes already
     parcel_unpin(lone_expect(w, MSG_PARCEL));
-    want(w, MOVE, 0, true); // of a link that broke
+    want(w, MOVE, 0, true); // asked over a link that broke
     expect_nothing(w);
     w->move.to = ME; // a move from another server to this one
     w->mine[P] = false;
@@ -385,12 +386,12 @@ static void test_source_keeps_order(void **state)
 // The messages that the simulated scheduler and source send and have received.
 static struct play {
     struct buf bytes;    // the records: rows, a push, and the facts
-    size_t rows, pushed; // where the rows end, and the push
-    size_t limit;        // the source has written so many bytes
-    uint64_t total;      // and says that there are so many; 0: as many
+    size_t rows, pushed; // where the rows end, and where the push ends
+    size_t limit;        // number of bytes that the source has written
+    uint64_t total;      // number of bytes that the source announces; 0: `limit`
     enum wire_moved word;
     uint32_t said[4]; // how often the scheduler was told each state
-    int code;         // and the code of the last one
+    int code;         // the code of the last such report
     bool finish;      // the source was asked for the end
 } play;
 
@@ -499,7 +500,7 @@ static void test_target_gets(void **state)
     play.limit = play.bytes.len;
     go_on(w);
     assert_int_equal(play.said[WIRE_MOVE_ARRIVED], 1);
-    // All of it is here, but it is not this shard's yet.
+    // All records are applied, but the partition does not belong to this shard yet.
     push(w);
     lone_expect_refusal(w, TUG_EUSAGE, "does not belong to node 8");
     end_move(w, true);
@@ -515,7 +516,7 @@ static void test_target_gets(void **state)
     lone_close(w);
 }
 
-// The move is given up, in each phase: nothing is left.
+// A move that is given up leaves nothing behind, in each of its phases.
 static void test_target_loses(void **state)
 {
     (void)state;
@@ -582,8 +583,8 @@ static void occupy(struct lone *w, struct shard_table *t, bool on)
     w->shard->work_due = on ? w->now + 1000 * SECOND_NS : VAN_NEVER;
 }
 
-// While an admin operation or a save is under way, nothing is installed. However many
-// pushes the source announces then, this is not a lack of memory.
+// While an admin operation or a save is under way, no records are applied. If the source
+// announces many pushes meanwhile, the move does not fail for lack of memory.
 static void test_target_waits(void **state)
 {
     (void)state;

@@ -28,7 +28,8 @@ struct record_head {
 
 struct rows_head {
     uint64_t table, config, rows; // `config`, `rows`: their bytes
-    uint64_t expected;            // number of rows that come now or in slices
+    // number of rows in this record and the slices that follow it
+    uint64_t expected;
 };
 
 struct push_head {
@@ -414,7 +415,7 @@ static int put_removed(struct arrival *a, struct err *e)
     const uint64_t *keys = stream_take(&a->x, n, sizeof(*keys));
     if (keys == NULL || n > KEYS_MAX || !are_of(t, a->partition, keys, (uint32_t)n))
         return stream_damaged(e);
-    for (uint64_t i = 0; i < n; i++) // one by one: a key may come twice
+    for (uint64_t i = 0; i < n; i++) // one at a time, because a key may occur twice
         TRY(store_remove(t->store, keys + i, 1, e));
     return 0;
 }
@@ -450,8 +451,8 @@ static bool has_arrived(const struct arrival *a, const struct shard_table *t)
     return false;
 }
 
-// Returns whether a partition is here, or rows of another one that arrives: then tables
-// that this record does not have may be needed.
+// Returns whether this shard has a partition, or rows of one that is arriving besides
+// `arrives`. If it has, it may need tables that this record lacks.
 static bool has_some(const struct shard *s, enum wire_space space, uint32_t arrives)
 {
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
@@ -463,8 +464,8 @@ static bool has_some(const struct shard *s, enum wire_space space, uint32_t arri
     return false;
 }
 
-// A table that is missing in the stream was dropped, or was made here and not yet at the
-// other shard; in the second case the other shard has no rows of the table.
+// A table that the record lacks was dropped, or was made on this shard and not yet on the
+// other one; in the second case the other shard has no rows of the table.
 static void settle_other(struct arrival *a, struct shard_table *t, bool alone)
 {
     if (alone && background_free(t)) {

@@ -20,14 +20,14 @@ struct shard;
 struct shard_table;
 struct store_push;
 
-// Returns whether no admin operation and no save is under way in a table of this space, as
-// rows need that are written, put or dropped.
+// Returns whether no admin operation and no save is under way in a table of this space.
+// Only then may rows be copied, put or dropped.
 bool partition_is_free(const struct shard *s, enum wire_space space);
 
-// Append a record, of a partition whose rows are here: its rows, keys [first, first + n) of
-// a push, all of this partition, or its facts. The length of *to must be a multiple of 8,
-// as it is afterwards. They return 0, TUG_ENOMEM, TUG_EIO (rows on disk) or TUG_EDATA (*to
-// would exceed its maximum); then *to is unchanged.
+// These functions append a record of a partition whose rows this shard has: its rows;
+// keys [first, first + n) of a push, all of this partition; or its facts. The length of
+// *to must be a multiple of 8, and is one afterwards. They return 0, TUG_ENOMEM, TUG_EIO
+// (rows on disk) or TUG_EDATA (*to would exceed its maximum); then *to is unchanged.
 int partition_get_rows(struct shard *s, enum wire_space space, uint32_t partition,
                        struct buf *to, struct err *e);
 int partition_get_push(const struct shard *s, const struct shard_table *t,
@@ -43,13 +43,13 @@ uint32_t partition_push_width(const struct shard_table *t, const struct store_pu
 // or TUG_ENOMEM.
 int partition_fits(const struct shard *s, uint64_t n, struct err *e);
 
-// Applies the records at the start of n bytes, as far as they are complete. *ret_used is
-// the number of bytes of these records, which must not come again. Nothing in the bytes,
-// which start at a multiple of 8, is believed. *ret_settled is set after the facts; only
-// then the partition is here. Makes missing tables. If this shard had no partition of the
-// space, it removes at the end the tables that the other shard does not have. After an
-// error call partition_drop; tables that were made, and facts that are true anyway, such
-// as marks of sessions, may stay.
+// Applies the complete records at the start of n bytes, which are checked and must be
+// aligned to 8. *ret_used is the number of bytes of these records, which must not be put
+// again. *ret_settled is set after the facts; only then does this shard have the whole
+// partition. Makes missing tables. If this shard had no partition of the space, it
+// removes at the end the tables that the other shard does not have. After an error call
+// partition_drop; tables that were made, and facts that are true anyway, such as marks
+// of sessions, may stay.
 int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
                   const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
                   struct err *e);
@@ -61,12 +61,12 @@ int partition_put_one(struct shard *s, enum wire_space space, uint32_t partition
                       struct err *e);
 bool partition_has_record(const void *bytes, size_t n);
 
-// Removes about so many rows of a partition. After the last ones, *ret_left is false, and
-// nothing is here any more.
+// Removes about `rows` rows of a partition. *ret_left is false after the last rows; then
+// this shard has nothing of the partition.
 int partition_drop_some(struct shard *s, enum wire_space space, uint32_t partition,
                         uint32_t rows, bool *ret_left, struct err *e);
 
-// Removes all that is here of a partition, whether it is complete or not.
+// Removes all that this shard has of a partition, whether it is complete or not.
 int partition_drop(struct shard *s, enum wire_space space, uint32_t partition,
                    struct err *e);
 

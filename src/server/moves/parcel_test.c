@@ -152,8 +152,8 @@ static void close_both(struct lone *a, struct lone *b)
     lone_close(a);
 }
 
-// A shard that owns nothing of the space makes the tables that it lacks, and has no others
-// then.
+// A shard that owns no partition of the space makes the tables that it lacks, and removes
+// those that the record lacks.
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_round_trip(void **state)
     assert_int_equal(b->shard->tables[SSP]->ssp.slowest, 3);
     assert_int_equal(partition_drop(a->shard, WIRE_SPACE_SPARSE, P, &e), 0);
     assert_int_equal(roles_of(&a->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
-    // And back: the first shard knows more than what comes.
+    // The partition moves back. The first shard already has more than the records.
     if (put(a, &x, &e) != 0)
         fail_msg("%s", e.text);
     struct buf z = bytes_of(a);
@@ -245,7 +245,7 @@ static void test_allocations(void **state)
 }
 
 // Corrects the hashes, as a forger would do it: a head has seven numbers, the last two of
-// which are the length of what follows and its hash.
+// which are the length and the hash of the bytes that follow.
 static void forge(struct buf *x)
 {
     enum { HEAD = 7, N = 5 };
@@ -306,8 +306,8 @@ static void test_no_room(void **state)
     close_both(a, b);
 }
 
-// A push behind the rows has the rate of the step at the source, however many steps the
-// other shard knows.
+// A push that follows the rows is applied with the learning rate of the source's step,
+// however many steps the other shard has counted.
 static void test_steps_of_pushes(void **state)
 {
     (void)state;
@@ -344,8 +344,8 @@ static void test_steps_of_pushes(void **state)
     close_both(a, b);
 }
 
-// A table that the record lacks stays if another partition is on its way: that one may
-// have rows of it.
+// A table that the record lacks is kept if another partition is arriving,
+// which may have rows of it.
 static void test_two_arrive(void **state)
 {
     (void)state;
@@ -367,8 +367,8 @@ static void test_two_arrive(void **state)
     close_both(a, b);
 }
 
-// A partition that is not complete leaves no group behind, also if an operation has
-// replaced its rows.
+// An incomplete partition leaves no group behind, even if an operation has replaced its
+// rows.
 static void test_replaced_rows(void **state)
 {
     (void)state;

@@ -14,9 +14,10 @@
 struct keys;
 
 enum moves_role {
-    ROLE_AWAY,    // its rows are not here
-    ROLE_HERE,    // its rows are here
-    ROLE_HANDING, // its rows are here and go to another shard: they may not change
+    ROLE_AWAY, // its rows are not here
+    ROLE_HERE, // its rows are here
+    // its rows are here and about to be another shard's: they must not change
+    ROLE_HANDING,
 };
 
 struct roles {

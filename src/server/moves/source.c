@@ -13,8 +13,9 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// The most bytes of a message; the bytes that are copied ahead of the target; the most bytes
-// of the pushes that are kept for a slow target, and as many are kept whatever --memory is.
+// The most bytes of a message; the bytes that are copied ahead of the target; the most
+// bytes of pushes that are kept for a slow target, and how many of them are kept even
+// if --memory is smaller.
 enum { PIECE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
 enum { LOG_BYTES = 256 << 20, LOG_LEAST = 8 << 20 };
 #define RETRY_NS (SECOND_NS / 100)
@@ -35,8 +36,8 @@ static const struct roster_move *move_of(const struct roster *r, uint64_t id)
     return NULL;
 }
 
-// Answers that there is nothing yet. If the target knows of a newer roster, or this shard
-// does, it asks again when both have it.
+// Answers that there is nothing yet. If the target or this shard has a newer roster than
+// the other, the target asks again when both have it.
 static enum outcome answer_nothing(struct shard *s, const struct shard_request *q)
 {
     struct msg_parcel m = {.move = q->m->move_wanted.move, .at = q->m->move_wanted.at};
@@ -96,7 +97,7 @@ static int begin(struct shard *s, const struct roster_move *move, struct outgoin
     return 0;
 }
 
-// Copies rows until enough are there for the next piece, which begins at `at`.
+// Copies rows until there are enough for the next piece, which begins at byte `at`.
 static int copy(struct shard *s, struct outgoing *o, uint64_t at, struct err *e)
 {
     uint64_t begun = moves_slice_begin(s);
@@ -125,8 +126,8 @@ static int hand_over(struct shard *s, struct outgoing *o, struct err *e)
     return 0;
 }
 
-// Forgets the bytes before `at`, which have arrived. Moving the others costs as much as
-// sending them, so it is done when half of the bytes have gone.
+// Forgets the bytes before `at`, which have arrived. Moving the others within the buffer
+// costs as much as sending them, so it is done only when half of the bytes have arrived.
 static void forget(struct outgoing *o, uint64_t at)
 {
     uint64_t n = at - o->sent;
@@ -260,8 +261,8 @@ void outgoing_free(struct shard *s, struct outgoing **at)
     pending_wake(s, WANTS_MOVE);
 }
 
-// Ends what the roster does not have any more: the partition is this shard's again, or
-// goes.
+// Ends the moves that the roster does not have any more: the partition belongs to this
+// shard again, or is dropped.
 void outgoing_follow(struct shard *s, const struct roster *r)
 {
     for (struct outgoing **at = &s->moves.out; *at != NULL;) {
@@ -286,8 +287,8 @@ void outgoing_follow(struct shard *s, const struct roster *r)
     (void)outgoing_tick(s);
 }
 
-// Drops rows of a partition that has gone, unless a save still reads them. Returns whether
-// none are left.
+// Drops rows of a partition that belongs to another shard now, unless a save still reads
+// them. Returns whether none are left.
 static bool drop(struct shard *s, struct outgoing *o)
 {
     enum wire_space space = o->move.space;

@@ -128,8 +128,9 @@ static void ask(struct shard *s, struct incoming *m)
     van_send(s->van, m->s.link, MSG_MOVE_WANTED, m->n + 1, &x, NULL);
 }
 
-// Keeps bytes until their record is complete. Rows must be within the limit (--memory) when
-// they are installed; until then only a few MiB are here, unless one record has more.
+// Keeps bytes until their record is complete. Rows must be within the limit
+// (--memory) when they are applied; before that only a few MiB are kept, unless
+// one record is larger.
 static int take_piece(struct shard *s, struct incoming *m, const struct msg_parcel *x,
                       struct err *e)
 {
@@ -237,7 +238,7 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
     if (!m->behind)
         m->try_at = s->now;
     if (m->last || is_full(m))
-        m->due = VAN_NEVER; // in the second case, apply() goes on
+        m->due = VAN_NEVER; // if it is full, apply() asks for more later
     else if (m->n < m->total)
         ask(s, m);
     else
@@ -250,7 +251,8 @@ static uint64_t fetch(struct shard *s, struct incoming *m)
     if (m->s.state == SESSION_CLOSED && m->s.due <= s->now && n != NULL)
         (void)session_dial(&m->s, n->address, DIAL_NS, s->now);
     uint64_t next = session_tick(&m->s, s->now);
-    if (m->s.state == SESSION_CLOSED) // it waits, or the source has gone
+    // it waits to dial again, or the roster does not have the source
+    if (m->s.state == SESSION_CLOSED)
         return m->s.due > s->now ? m->s.due : s->now + NOTHING_NS;
     if (m->s.state != SESSION_OPEN)
         return next;
@@ -272,7 +274,7 @@ static void incoming_free(struct shard *s, struct incoming *m)
     mem_free(m);
 }
 
-// Drops rows of a partition. Returns when to go on; VAN_NEVER: none are left.
+// Drops rows of a partition. Returns when to drop more; VAN_NEVER: none are left.
 static uint64_t drop_some(struct shard *s, const struct roster_move *move)
 {
     uint64_t begun = moves_slice_begin(s);
@@ -319,7 +321,7 @@ static bool is_clear(struct shard *s, const struct incoming *m)
                          drop_some(s, move) == VAN_NEVER));
 }
 
-// Applies what is here, and fetches more.
+// Applies the bytes that have arrived, and fetches more.
 static uint64_t install(struct shard *s, struct incoming *m)
 {
     uint64_t next = VAN_NEVER;
@@ -340,7 +342,7 @@ uint64_t incoming_tick(struct shard *s, struct incoming *m)
     else if (m->state <= INCOMING_ENDS)
         next = install(s, m);
     if (m->say_at <= s->now && s->moves.saying != 0)
-        return next; // it is said when the scheduler has answered about another move
+        return next; // reported after the scheduler has answered about another move
     if (m->say_at <= s->now)
         say(s, m);
     return clock_earlier(next, m->say_at);

@@ -77,14 +77,14 @@ struct run_rows {
     struct numbering *(*known)(struct run *r);
     // Sets the final number of rows and their bytes.
     void (*fill_result)(struct run *r, struct train_result *result);
-    // Describes the tables, for those who watch the run. Returns their number; 0: servers
-    // of a cluster have them, and tell it themselves.
+    // Describes the tables for the facts of the run. Returns their number; 0: servers of
+    // a cluster have the tables, and describe them in their own facts.
     size_t (*describe)(struct run *r, struct train_table ret[TRAIN_TABLES]);
 
     const struct local_rows *local; // NULL: the rows are on servers
 };
 
-// Tells those who watch the run what its tables hold now. No thread may update rows.
+// Describes the tables anew in the facts of the run. No thread may update rows.
 static inline void run_rows_tell(struct run *r)
 {
     struct train_table tables[TRAIN_TABLES];
