@@ -210,6 +210,66 @@ static void test_busy(void **state)
     fake_close(c);
 }
 
+static bool mute_once(struct server *s, van_link link, const struct van_message *m)
+{
+    if (m->type == MSG_PUSH) {
+        sim_mute(s->cluster->sim, s->van, link);
+        s->answers = NULL;
+    }
+    return false;
+}
+
+// A link brings the client's messages and no answers. The requests that the client sends
+// again leave it, and are no signs of life.
+static void test_half_dead(void **state)
+{
+    (void)state;
+    struct client_options o = fake_usual();
+    struct err e = {0};
+    o.resend_ns = 50 * MS;
+    struct cluster *c = fake_open(1, 22, &o);
+    c->servers[0].answers = mute_once;
+    client_ts ts = push_ones(c);
+    run(c, 25000 * MS);
+    assert_int_equal(client_stats(c->client).silent, 1);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
+    assert_rows(c, 1);
+    fake_close(c);
+}
+
+static const struct van_ops *under;
+static uint64_t full_until; // bytes leave the link until this time
+
+static uint64_t slow_queued(const struct van *v, van_link link)
+{
+    uint64_t now = under->now(v), left = full_until > now ? full_until - now : 0;
+    return under->queued(v, link) + left / MS;
+}
+
+// While a long message leaves, the PING behind it cannot, and nothing is tried.
+static void test_long_message(void **state)
+{
+    (void)state;
+    struct cluster *c = open_cluster(1);
+    struct err e = {0};
+    assert_int_equal(fake_wait(c, push_ones(c), &e), 0);
+    under = c->van->ops;
+    struct van_ops ops = *under;
+    ops.queued = slow_queued;
+    c->van->ops = &ops;
+    full_until = sim_now(c->sim) + 30000 * MS;
+    sim_partition(c->sim, c->van, c->servers[0].van, true);
+    client_ts ts = push_ones(c);
+    run(c, 30000 * MS);
+    assert_int_equal(c->client->peers[0]->silence.tried_at, 0);
+    run(c, 20000 * MS);
+    assert_int_not_equal(c->client->peers[0]->silence.tried_at, 0);
+    sim_partition(c->sim, c->van, c->servers[0].van, false);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
+    c->van->ops = under;
+    fake_close(c);
+}
+
 // A pull may wait long for a clock; meanwhile its link answers PING.
 static void test_held(void **state)
 {
@@ -250,6 +310,8 @@ int main(void)
         cmocka_unit_test(test_replaced),
         cmocka_unit_test(test_replaced_again),
         cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_half_dead),
+        cmocka_unit_test(test_long_message),
         cmocka_unit_test(test_held),
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_another_process_at_the_port),

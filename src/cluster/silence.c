@@ -11,15 +11,32 @@ uint64_t silence_begin(struct session *s, uint64_t now)
     return now + SILENCE_NS;
 }
 
+// Bytes that leave are a sign of life while they stand before a PING that waits for its
+// turn. Later ones are not: a link on which only this end is heard takes them, too.
 static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
 {
     const struct van *v = s->side->van;
     uint64_t heard = van_heard(v, s->link), queued = van_queued(v, s->link);
-    if (queued < x->queued)
+    uint64_t left = x->queued > queued ? x->queued - queued : 0;
+    if (heard > x->heard) {
+        x->heard = heard;
+        x->asked = false;
+        s->heard_at = heard > s->heard_at ? heard : s->heard_at;
+    }
+    x->ahead = x->ahead > left ? x->ahead - left : 0;
+    x->ahead = x->ahead < queued ? x->ahead : queued;
+    if (x->asked && left > 0 && x->ahead > 0)
         s->heard_at = now;
-    if (heard > s->heard_at)
-        s->heard_at = heard;
     x->queued = queued;
+}
+
+// Notes what stands before the first PING since the last message.
+static void note_ping(struct silence *x, const struct session *s)
+{
+    if (x->asked || !session_is_asked(s))
+        return;
+    x->asked = true;
+    x->queued = x->ahead = van_queued(s->side->van, s->link);
 }
 
 // Returns the time of the next check; it is earlier while bytes are queued, because only
@@ -45,7 +62,9 @@ uint64_t silence_watch(struct silence *x, struct session *s, const char *address
 {
     assert(s->state == SESSION_OPEN);
     look_for_signs(x, s, now);
-    uint64_t next = look_again(x, session_tick(s, now), now);
+    uint64_t next = session_tick(s, now);
+    note_ping(x, s);
+    next = look_again(x, next, now);
     uint64_t try_at = s->heard_at + 2 * SILENCE_NS;
     if (!session_is_asked(s)) {
         silence_end(x);
@@ -63,7 +82,8 @@ void silence_adopt(struct silence *x, struct session *s, uint64_t now)
     struct session silent = *s;
     *s = x->another;
     x->another = silent;
-    x->queued = 0;
+    x->queued = x->ahead = 0;
+    x->asked = false;
     err_set(&s->why, TUG_EIO, "the link was silent for %.1f s",
             (double)(now - silent.heard_at) * 1e-9);
     silence_end(x);
