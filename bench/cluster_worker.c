@@ -43,7 +43,7 @@ struct worker {
     double bytes; // bytes per key in the last measurement
 };
 
-// A request that is repeated with one batch after the other.
+// A request that is repeated, each time with the next batch.
 struct load {
     struct client *client;
     uint32_t table;

@@ -10,7 +10,8 @@
 #include "bench/pair.h"
 
 enum { ROUNDS = 3 };
-// The rows, and the partitions, of moves beside the van: 2^bits of each space.
+// For the comparison of moves with the van: the widths of rows, and the bits of
+// a partition's number.
 enum { NARROW = 16, WIDE = 256, FEW_BITS = 4 };
 enum { VAN_BYTES = 4 << 20, VAN_IN_FLIGHT = 8 };
 #define PATIENCE 120.0 // seconds for filling the tables, and for all moves
@@ -154,7 +155,8 @@ static int add_window(struct moves_bench *x, json_t *to, const double window[2],
     return n > 0 ? 0 : err_set(e, TUG_EIO, "no request ended in a window");
 }
 
-// Adds which share of the rows has another owner now, in parts of the share of a server.
+// Adds the number of rows that have another owner now, divided by the number that the new
+// server should get, and other figures of the moves.
 static void add_moved(struct moves_bench *x, json_t *to)
 {
     const struct roster *r = scheduler_roster(x->nodes.scheduler);

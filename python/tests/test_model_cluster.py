@@ -226,7 +226,8 @@ def test_a_worker_that_dies(data, mode, when):
         mode, when = {mode!r}, {when!r}
         client = tug.connect()
         dies = client.rank == 1
-        # In sync the last one hears of it late: of two who are gone then, one because of the other.
+        # In sync, the last worker continues only after both others have ended, one of
+        # them because of the other.
         ends = f"kill -9 {{os.getpid()}}" if dies else "sleep 4" if client.rank == 2 and mode == "sync" else ":"
         os.environ["AT_THE_END"] = ends if when == "in a pass" else ":"
         m = tug.Model(client=client, own_files=mode == "async", format="multislot", slots="{SLOTS}", model="fm",

@@ -313,7 +313,8 @@ static struct cluster *open_batches(void)
 }
 
 // Pushes that run ahead of a sync table's batches wait for other workers, which may wait
-// for this client's pushes to another sync table: so those must not wait behind the first.
+// for this client's pushes to another sync table. So pushes to one table must not wait
+// for pushes to another one.
 static void test_tables_do_not_wait_for_each_other(void **state)
 {
     (void)state;

@@ -167,8 +167,8 @@ static bool others_work(const struct scheduler *s, uint32_t process)
     return false;
 }
 
-// Drains a server that a signal asks to end, if others can take its partitions. Returns
-// whether it is drained.
+// Called for a process that got a signal to end. Drains a server whose partitions others
+// can take. Returns whether it is drained.
 static bool drain_instead(struct scheduler *s, uint32_t process)
 {
     const struct process *p = &s->processes[process];

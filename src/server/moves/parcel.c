@@ -248,8 +248,9 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     return 0;
 }
 
-// The first partition of a table makes room for as many rows in each partition that this
-// shard will have, since an index that grows row by row is several times slower.
+// When the first partition of a table arrives, reserves memory for as many rows in each
+// of the partitions that this shard will have, because an index that grows row by row is
+// several times slower.
 static void reserve_rows(const struct arrival *a, const struct shard_table *t,
                          uint64_t rows)
 {

@@ -183,7 +183,7 @@ enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
     else if (o == NULL)
         begin(s, move, &o, &e);
     if (e.code == 0 && m->at < o->sent)
-        return answer_nothing(s, q); // of a link that has broken
+        return answer_nothing(s, q); // the question came over a link that has broken
     if (e.code == 0 && prepare(s, m, o, &e) == 0)
         return answer_piece(s, q, o);
     shard_refuse(s, q, &e);
