@@ -84,7 +84,7 @@ static void answers(void)
     assert_int_equal(0, tug_app_wait(app, ts));
 }
 
-// The worker is away for a long time, and then its link breaks again and again.
+// The worker is away for a long time, and then its link breaks repeatedly.
 static void dialled_again(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void silent(void **state)
     answers();
 }
 
-// A worker that accepts links but never greets is dialled again and again.
+// A worker that accepts links but never greets is dialled repeatedly.
 static void never_greets(void **state)
 {
     (void)state;

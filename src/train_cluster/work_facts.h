@@ -35,8 +35,8 @@ struct work_now {
     uint64_t pulled_ns; // waits for rows
     uint64_t resent, refused, sent_bytes, received_bytes;
 };
-// The lane begins a piece of the data, or its share of a pass: what it did before was not
-// work on a batch. `file` is UINT32_MAX for a share.
+// The lane begins a piece of the data, or its share of a pass. The time before is not
+// time of a batch. `file` is UINT32_MAX for a share.
 void work_begin(struct work_lane *l, const struct work_now *now, uint64_t pass,
                 uint32_t file, uint64_t index);
 void work_batch(struct work_lane *l, const struct work_now *now, uint64_t examples);

@@ -2,7 +2,7 @@
 
     board_check.py FILE
 
-What it may contain, ids that are unique, a grid of 24 columns without overlaps, and queries whose variables exist.
+It checks the contents that are allowed, that ids are unique, that panels lie on a grid of 24 columns without overlaps, and that the variables of queries exist.
 
 SPDX-License-Identifier: Apache-2.0
 """

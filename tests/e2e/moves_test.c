@@ -121,8 +121,9 @@ static void resume_with(unsigned n)
     cluster_same_parts("truth", "again");
 }
 
-// A save that was made between moves has exactly the rows of its moment: a run that goes on
-// from it, in one process or with any number of servers, ends with the same bits.
+// A save that was made between moves has exactly the rows of its moment: a
+// run that continues from it, in one process or with any number of servers,
+// ends with the same bits.
 static void save_between_moves(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-// Commands against a malicious scheduler. It accepts a link and says nothing, greets and
-// then says nothing, sends its answer byte by byte, answers a question that nobody asked,
-// leases files that do not exist, or, as a server, always has more to send. Each command
-// ends soon, with a sentence that names the process it has waited for, and no command
-// crashes.
+// Commands against a malicious scheduler. It accepts a link and says nothing, greets
+// and then says nothing, sends its answer byte by byte, sends an answer to no
+// question, leases files that do not exist, or, as a server, always has more to send.
+// Each command ends soon, with a sentence that names the process it has waited for,
+// and no command crashes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"

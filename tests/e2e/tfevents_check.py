@@ -204,7 +204,7 @@ def test_a_resumed_run():
 
 
 def test_resumed_within_a_pass():
-    """Steps go on from the place in the pass that the save has."""
+    """Steps continue at the position in the pass that the save has."""
     words = TRAIN.replace("--valid 0.25 --patience 0", "") + f"--epochs 1 --log-every {EVERY} --out halved "
     tug(words + "--save-every 15batches --keep 9")
     saves = sorted(os.listdir("halved"))

@@ -2,9 +2,8 @@
 // heartbeats, and checks that no living process is declared dead.
 //
 // Links fall silent, but never all links of a process: a process whose links are all
-// silent looks dead to the others, and is rightly declared dead. So a process has at most
-// one kind of link that falls silent, again and again: that of its heartbeats, or all
-// other links.
+// silent looks dead to the others, and is rightly declared dead. So at most one kind of a
+// process's links falls silent repeatedly: that of its heartbeats, or all others.
 //
 // Messages may also be lost although their link stays open, which does not happen with
 // TCP. Heartbeats are only lost with their link. Otherwise five of them in a row, or a

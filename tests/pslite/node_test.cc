@@ -1,6 +1,6 @@
-// What a program with ps-lite's names learns about its node: its port, whether it
-// replaces a dead one (is_recovery), PS_VERBOSE, and that tug ignores other settings of
-// ps-lite.
+// The facts that a program with ps-lite's names gets about its node: its port,
+// whether it replaces a dead one (is_recovery), PS_VERBOSE, and that tug ignores
+// other settings of ps-lite.
 //
 // Without DMLC_ROLE, this program is the test: it starts a cluster with Unix sockets and
 // TCP by tug launch, and then one by hand, in which a worker dies and another takes its

@@ -1,10 +1,10 @@
 // Barriers in a simulated network, from one number: workers meet repeatedly, are stopped
 // for a while, and die. The test checks:
 //
-//   - nobody passes a barrier before each living worker has come to it
-//   - nobody alive hangs or fails, whoever is stopped or dies
-//   - when a server is stopped for longer than its lease, whose rows nobody else has, every
-//     worker hears of the end, and which server it was, and so does the server
+//   - no worker passes a barrier before each living worker has reached it
+//   - no living worker hangs or fails when others are stopped or die
+//   - when a server is stopped for longer than its lease, whose rows nobody else has,
+//     every worker learns of the end and which server it was, and so does the server
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -132,7 +132,7 @@ static bool has_ended(const struct worker *k)
     if (!member_ended(client_member(k->c.client), &why))
         return false;
     if (!has_lost(k->world) || why.code == 0 || strstr(why.text, "server") == NULL)
-        stage_failed(&k->world->stage, "worker %u hears of the end: %s", k->c.number,
+        stage_failed(&k->world->stage, "worker %u learns of the end: %s", k->c.number,
                      why.text);
     return true;
 }
@@ -162,7 +162,7 @@ static void work(void *ctx)
     while (!is_over(w))
         if (!stage_step(&w->stage, 300 * SECOND)) {
             stage_failed(&w->stage,
-                         "a barrier hangs, or somebody does not hear of the end");
+                         "a barrier hangs, or a process does not learn of the end");
             return;
         }
 }

@@ -221,8 +221,8 @@ int encoder_check_name(const char *option, const char *path, bool plain, struct 
                            : ending(path, others, sizeof(others) / sizeof(*others));
     if (table != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "%s: '%s' ends in %s, which tug does not write: what is written "
-                       "there is text; end the name in .txt, for example",
+                       "%s: '%s' ends in %s, which tug does not write: the output is "
+                       "plain text; end the name in .txt, for example",
                        option, path, table);
     if (says == NULL)
         return 0;

@@ -537,7 +537,7 @@ static void test_end_without_memory(void **state)
 }
 
 // A copy, or a mean, into a table that is being saved waits for the save's end: a run of
-// --average would otherwise end when somebody saves the averaged table.
+// --average would otherwise end when another process saves the averaged table.
 static void test_copies_wait_for_their_target(void **state)
 {
     (void)state;
