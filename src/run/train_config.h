@@ -17,8 +17,8 @@ enum refit_stage { REFIT_NO, REFIT_SEARCH, REFIT_ALL };
 
 struct train_setup {
     const atomic_bool *interrupted; // set by the caller before train_configure
-    // Set by a caller that plans each of its runs: passes, patience and saves are those of
-    // the options, also where the run resumes.
+    // Set by a caller that plans each of its runs. The run then takes passes, patience
+    // and saves from the options, even if it resumes.
     bool own_plan;
     struct train_config config;
     struct train_cluster cluster; // config.cluster points here or is NULL

@@ -168,9 +168,8 @@ static int begin_group(struct retries *r, uint64_t number, const struct retries_
     return retries_begin(r, 1, number, number, WIRE_SPACE_SPARSE, id, p, e);
 }
 
-// A piece may have more batches than a server could record one by one: only the batches
-// under way take memory. A worker that repeats the piece is told that each push was
-// applied.
+// A piece may have more batches than a server can record, because only the batches under
+// way take memory. A worker that repeats the piece is told that each push was applied.
 static void test_long_piece(void **state)
 {
     (void)state;

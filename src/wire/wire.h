@@ -164,8 +164,8 @@ static inline struct wire_text wire_text(const char *s)
     return (struct wire_text){s, (uint32_t)__builtin_strlen(s)};
 }
 
-// Copies a peer's text for people: cut to fit `cap` bytes, and printable
-// (base/printable.h). Returns `to`.
+// Copies a peer's text so that it can be printed (base/printable.h), cut to fit
+// `cap` bytes. Returns `to`.
 const char *wire_words(struct wire_text t, char *to, size_t cap);
 // Copies the reason of a failure as wire_words does; a peer may have left it out.
 const char *wire_reason(struct wire_text t, char *to, size_t cap);

@@ -2,7 +2,8 @@
 
     board_check.py FILE
 
-It checks the contents that are allowed, that ids are unique, that panels lie on a grid of 24 columns without overlaps, and that the variables of queries exist.
+It checks the contents that are allowed, that ids are unique, that panels lie on a grid of 24 columns without overlaps,
+and that the variables of queries exist.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,5 +1,6 @@
-"""Asks real processes that listen off loopback, over TLS: a client that shows the token gets all facts, and other clients learn only whether the process lives and is ready. Wrong and long tokens, foreign names, plain HTTP, old versions of TLS, and handshakes that are begun
-and not ended do no harm. http_tls_test.sh runs this file.
+"""Asks real processes that listen off loopback, over TLS: a client that shows the token gets all facts, and other
+clients learn only whether the process lives and is ready. Wrong and long tokens, foreign names, plain HTTP, old
+versions of TLS, and handshakes that are begun and not ended do no harm. http_tls_test.sh runs this file.
 
 SPDX-License-Identifier: Apache-2.0
 """
