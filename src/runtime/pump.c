@@ -157,7 +157,7 @@ void pump_queue(struct pump *p, struct pump_work *w)
     p->last_work = w;
 }
 
-// Polling of the van. The thread that has the van calls them.
+// These functions poll the van. The thread that has the van calls them.
 
 static void poll_once(struct pump *p, uint64_t until)
 {
@@ -307,8 +307,8 @@ static void lead(struct pump *p, struct waiter *w)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// Waits until w has ended, and returns false, or until there is no leader, and then makes
-// this thread the leader, which has the van, and returns true.
+// Waits until w has ended or there is no leader. Returns false in the first case. In the
+// second case makes this thread the leader, which then has the van, and returns true.
 static bool follow(struct pump *p, struct waiter *w)
 {
     while (!w->ended && p->leader != NULL)

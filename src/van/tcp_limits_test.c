@@ -292,8 +292,8 @@ static bool comes_within(struct vans *w, enum wire_role role, uint64_t timeout_n
     return b->opened > opened;
 }
 
-// Tries once more if neither a link nor a refusal came in time. Over TLS a refused peer
-// hears nothing.
+// Tries once more if neither a link nor a refusal came in time. Over TLS a refused
+// peer gets no refusal.
 static bool comes(struct vans *w, enum wire_role role)
 {
     const struct err *why = &w->nodes[2].why;

@@ -502,8 +502,8 @@ static void test_allocations(void **state)
     assert_true(struck > 25);
 }
 
-// A save is given up while it is read out, and memory is out, so the rows that it does
-// not publish cannot be noted again. The loop goes on, and SAVE_END is repeated.
+// A save is given up while it is read out and there is no memory, so the rows that it
+// does not publish cannot be noted again. The loop continues, and SAVE_END is repeated.
 static void test_end_without_memory(void **state)
 {
     (void)state;
