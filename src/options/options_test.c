@@ -284,7 +284,8 @@ static void test_bad_values(void **state)
             "--learning_rate", "1");
     REFUSED("--model: 'linear' is not one of: lr fm ffm; did you mean 'lr'?", "--model",
             "linear");
-    // An option with one dash ends a list, and the values of a wrong option.
+    // A dash and a letter are not taken for a further value of the list before it, or
+    // of an unknown option.
     REFUSED("there is no option '-r'; did you mean '--lr'?", "--data", "a", "-r", "0.2");
     REFUSED(
         "2 problems: (1) there is no option '--banana'; 'tug train --help' lists them "

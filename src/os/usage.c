@@ -105,7 +105,8 @@ static void look_at_disk(struct usage *u, struct disk *d)
     pthread_mutex_lock(&u->lock);
     d->known = known;
     d->free = known ? (uint64_t)v.f_bavail * v.f_frsize : 0;
-    // Without blocks that are reserved for others, so that shares are those of df.
+    // The size leaves out the blocks that are reserved for root, so that
+    // percentages equal those of df.
     d->size = known ? (uint64_t)(v.f_blocks - v.f_bfree + v.f_bavail) * v.f_frsize : 0;
     pthread_mutex_unlock(&u->lock);
 }
