@@ -373,7 +373,8 @@ static void tells_how_it_is_beside_what_is_wrong(void **state)
     has(all, "validating, pass 1 of 2");
 }
 
-// Sums over servers say which server they lack, and charts have their numbers beside them.
+// Sums over servers name the servers that they lack, and charts have their numbers beside
+// them.
 static void says_what_numbers_are_of(void **state)
 {
     (void)state;

@@ -338,7 +338,7 @@ static void test_made_up(void **state)
         say(&good, MSG_COLLECTED);
     good.generation = 3; // the request for the newest generation is repeated
     say(&good, MSG_COLLECTED);
-    good.generation = 1; // of an earlier one the answer says that it was dropped
+    good.generation = 1; // the answer to an earlier call says that the call was dropped
     say(&good, MSG_COLLECTED);
     guest_close();
 }

@@ -179,9 +179,10 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
     van_send(s->van, q->peer->link, MSG_PULLED, q->id, &m, &release);
 }
 
-// Returns whether some partition does not have the rows of this clock: an earlier batch
-// has not been applied, or a part of the next batch has been. A group that was never told
-// of a batch holds up pulls of its own keys only: the push may be on its way.
+// Returns whether some partition does not have the rows of this clock: an earlier
+// batch has not been applied, or a part of the next batch has been. A group that
+// has received no part of a batch delays only pulls of its own keys, because the
+// push may be on its way.
 static bool wants_batch(const struct shard_table *t, uint64_t clock, const struct keys *k)
 {
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
