@@ -98,7 +98,8 @@ static void test_full_file(void **state)
     assert_non_null(strstr(e.text, "File too large"));
 }
 
-// After all calls have ended, in any order, the previous level is back.
+// After a call of log_unwant for each call of log_want, in any order, the
+// previous level is back.
 static void test_wanted(void **state)
 {
     (void)state;

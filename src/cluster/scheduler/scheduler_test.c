@@ -529,7 +529,7 @@ static void test_barrier(void **state)
     for (uint32_t i = 1; i <= 3; i++)
         assert_true(done(i, NULL));
 
-    // Barriers wait for a late node from the first one that it reaches.
+    // After a late node has reached its first barrier, all barriers wait for the node.
     struct actor *late = guest_add(WIRE_WORKER);
     for (uint32_t i = 1; i <= 3; i++)
         reach(i);
