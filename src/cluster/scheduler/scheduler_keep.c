@@ -293,16 +293,17 @@ static int read_group(void *ctx, const void *bytes, size_t n, struct err *e)
     const struct reading *r = ctx;
     struct row_head h;
     const char *at = bytes;
-    for (; n >= sizeof(h); at += h.n, n -= h.n) {
-        memcpy(&h, at, sizeof(h));
-        at += sizeof(h);
-        n -= sizeof(h);
-        if (h.n > n)
-            break;
-        TRY(read_row(r, &h, at, e));
+    while (n > 0) {
+        if (n >= sizeof(h))
+            memcpy(&h, at, sizeof(h));
+        if (n < sizeof(h) || h.n > n - sizeof(h))
+            return err_set(e, TUG_EDATA, "the journal has half a row");
+        TRY(read_row(r, &h, at + sizeof(h), e));
+        at += sizeof(h) + h.n;
+        n -= sizeof(h) + h.n;
     }
     r->s->restored = true;
-    return n == 0 ? 0 : err_set(e, TUG_EDATA, "the journal has half a row");
+    return 0;
 }
 
 static const char *odd_node(const struct scheduler *s, const struct sched_node *n)

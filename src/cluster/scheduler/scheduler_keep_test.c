@@ -335,6 +335,31 @@ static void test_odd_rows(void **state)
     end(&w);
 }
 
+// A group that ends inside a row's head, behind it, or inside the row.
+static void test_half_a_row(void **state)
+{
+    (void)state;
+    struct world w;
+    enum { HEAD = 16 };
+    begin(&w, 3, UINT64_MAX, false);
+    world_run(&w, 300 * MILLIS);
+    for (uint64_t n = HEAD - 1; n <= HEAD + 1; n++) {
+        struct memory_journal copy;
+        struct scheduler *s = NULL;
+        struct err e = {0};
+        journals_copy(&copy, &journal);
+        memcpy(copy.groups.data, &n, sizeof(n));
+        copy.groups.len = sizeof(n) + n;
+        struct scheduler_options o = options(&copy);
+        o.log = NULL;
+        assert_int_equal(scheduler_open(&s, &o, &e), TUG_EDATA);
+        assert_string_equal(e.text, "the journal has half a row");
+        assert_null(s);
+        journals_free(&copy);
+    }
+    end(&w);
+}
+
 static void test_each_allocation_fails(void **state)
 {
     (void)state;
@@ -368,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_killed_at_each_write),
         cmocka_unit_test(test_other_options_are_refused),
         cmocka_unit_test(test_odd_rows),
+        cmocka_unit_test(test_half_a_row),
         cmocka_unit_test(test_each_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
