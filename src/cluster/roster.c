@@ -12,11 +12,6 @@
 #include "base/printable.h"
 #include "base/search.h"
 
-static uint32_t partitions_of(const struct roster *r)
-{
-    return (uint32_t)1 << r->partition_bits;
-}
-
 void roster_free(struct roster *r)
 {
     mem_free(r->nodes);
@@ -39,7 +34,7 @@ static int roster_make_room(struct roster *ret)
     bool missing = (ret->n_nodes > 0 && ret->nodes == NULL) ||
                    (ret->n_moves > 0 && ret->moves == NULL);
     for (int space = 0; space < WIRE_SPACES && ret->epoch != 0; space++) {
-        ret->owners[space] = mem_array(partitions_of(ret), sizeof(uint32_t));
+        ret->owners[space] = mem_array(roster_partitions(ret), sizeof(uint32_t));
         missing |= ret->owners[space] == NULL;
     }
     if (!missing)
@@ -81,7 +76,7 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
         TRY(wire_put_move(nodes, &line));
     }
     for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
-        TRY(buf_add(owners, r->owners[space], partitions_of(r) * sizeof(uint32_t)));
+        TRY(buf_add(owners, r->owners[space], roster_partitions(r) * sizeof(uint32_t)));
     *ret = (struct msg_roster){
         .epoch = r->epoch,
         .version = r->version,
@@ -152,7 +147,7 @@ static int read_nodes(struct roster *r, struct wire_text list, struct err *e)
 
 static int read_owners(struct roster *r, struct wire_span owners, struct err *e)
 {
-    uint64_t bytes = partitions_of(r) * sizeof(uint32_t);
+    uint64_t bytes = roster_partitions(r) * sizeof(uint32_t);
     if (owners.n != (r->epoch == 0 ? 0 : bytes * WIRE_SPACES))
         return err_set(e, TUG_EDATA, "the roster has %llu bytes of owners",
                        (unsigned long long)owners.n);
@@ -162,7 +157,7 @@ static int read_owners(struct roster *r, struct wire_span owners, struct err *e)
         memcpy(r->owners[space], (const char *)owners.data + bytes * (unsigned)space,
                bytes);
         const struct roster_node *n = NULL;
-        for (uint32_t p = 0; p < partitions_of(r); p++) {
+        for (uint32_t p = 0; p < roster_partitions(r); p++) {
             if (n == NULL || n->id != r->owners[space][p])
                 n = roster_find(r, r->owners[space][p]);
             if (n == NULL || n->role != WIRE_SERVER || !n->alive)
@@ -188,8 +183,9 @@ static bool move_fits(const struct roster *r, const struct wire_move *line)
 {
     const struct roster_node *to = roster_find(r, line->to);
     return r->epoch != 0 && line->move != 0 && line->space < WIRE_SPACES &&
-           line->partition < partitions_of(r) && to != NULL && to->role == WIRE_SERVER &&
-           to->alive && r->owners[line->space][line->partition] != line->to;
+           line->partition < roster_partitions(r) && to != NULL &&
+           to->role == WIRE_SERVER && to->alive &&
+           r->owners[line->space][line->partition] != line->to;
 }
 
 static int compare_moves(enum wire_space a_space, uint32_t a, enum wire_space b_space,

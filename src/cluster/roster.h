@@ -63,6 +63,11 @@ struct roster {
     uint32_t n_moves;
 };
 
+static inline uint32_t roster_partitions(const struct roster *r)
+{
+    return (uint32_t)1 << r->partition_bits;
+}
+
 void roster_free(struct roster *r);
 
 // Encode and decode a roster. The decoder checks everything: ids must ascend, and owners

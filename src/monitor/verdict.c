@@ -299,7 +299,7 @@ static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
     json_array_foreach(json_object_get(t, "workers"), i, w) {
         double rank = fact_number(w, "rank"), behind = fact_number(w, "behind"),
                bound = fact_number(t, "staleness");
-        if (!fact_holds_up(behind, bound) || v->looks++ > LOOKS_MAX ||
+        if (!fact_holds_up(behind, bound) || v->looks++ >= LOOKS_MAX ||
             !held_up_before(before, fact_text(t, "name"), rank))
             continue;
         add(v->text, "worker %.0f is behind by %.0f of %.0f clocks", rank, behind, bound);
@@ -512,8 +512,10 @@ static bool processes_are_ready(const json_t *all, char ret[RENDER_TEXT_MAX])
 bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
 {
     ret[0] = '\0';
-    if (t->now == NULL || t->why.code != 0)
-        return render_verdict(t, ret) && false;
+    if (t->now == NULL || t->why.code != 0) {
+        (void)render_verdict(t, ret);
+        return false;
+    }
     if (is_role(t->now, "scheduler"))
         return scheduler_is_ready(t, ret);
     if (is_role(t->now, "server"))

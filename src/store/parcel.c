@@ -258,29 +258,41 @@ static int check_head(struct parcel_reader *r, struct err *e)
     return 0;
 }
 
+bool parcel_skip_block(struct parcel_reader *r, const struct parcel_block *b,
+                       const uint64_t **ret_keys)
+{
+    const struct accessor *a = &r->s->accessor;
+    const float *ignored;
+    *ret_keys = NULL;
+    switch (b->kind) {
+    case PARCEL_STATE:
+        return parcel_take(r, b->n) != NULL;
+    case PARCEL_ROWS:
+        return parcel_take_keys(r, b->n, a->width, ret_keys, &ignored);
+    case PARCEL_EXTRAS:
+        return a->extra_width != 0 &&
+               parcel_take_keys(r, b->n, a->extra_width, ret_keys, &ignored);
+    case PARCEL_CHANGED:
+    case PARCEL_GONE:
+        return parcel_take_keys(r, b->n, 0, ret_keys, &ignored);
+    default:
+        return false;
+    }
+}
+
 // Checks the next block, and skips it. PARCEL_STATE is checked by store_put_partition.
 static int check_block(struct parcel_reader *r, uint32_t *kind, uint64_t *rows,
                        struct err *e)
 {
-    const struct accessor *a = &r->s->accessor;
     const struct parcel_block *b = parcel_take(r, sizeof(*b));
     const uint64_t *keys = NULL;
-    const float *ignored;
     bool whole = b != NULL && may_follow(b->kind, *kind);
     if (!whole)
         return parcel_is_damaged(r, e);
     *kind = b->kind;
-    if (b->kind == PARCEL_STATE)
-        whole = parcel_take(r, b->n) != NULL;
-    else if (b->kind == PARCEL_END)
-        whole = b->n == 1 && parcel_take(r, sizeof(uint64_t)) != NULL;
-    else
-        whole = parcel_take_keys(r, b->n,
-                                 b->kind == PARCEL_ROWS     ? a->width
-                                 : b->kind == PARCEL_EXTRAS ? a->extra_width
-                                                            : 0,
-                                 &keys, &ignored);
-    if (!whole || (b->kind == PARCEL_EXTRAS && a->extra_width == 0))
+    whole = b->kind == PARCEL_END ? b->n == 1 && parcel_take(r, sizeof(uint64_t)) != NULL
+                                  : parcel_skip_block(r, b, &keys);
+    if (!whole)
         return parcel_is_damaged(r, e);
     if (b->kind == PARCEL_ROWS)
         *rows += b->n;

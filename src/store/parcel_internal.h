@@ -60,6 +60,10 @@ const void *parcel_take(struct parcel_reader *r, size_t n);
 // Returns the arrays of a block of n keys, and of rows of `width` floats each.
 bool parcel_take_keys(struct parcel_reader *r, uint32_t n, uint32_t width,
                       const uint64_t **ret_keys, const float **ret_rows);
+// Skips the elements of a block of state, rows or keys. Sets *ret_keys to its keys; NULL if
+// it has none. Returns false if the block is not whole or not of such a kind.
+bool parcel_skip_block(struct parcel_reader *r, const struct parcel_block *b,
+                       const uint64_t **ret_keys);
 // Checks that all keys belong to the partition.
 int parcel_check_keys(const struct parcel_reader *r, const uint64_t *keys, uint32_t n,
                       struct err *e);

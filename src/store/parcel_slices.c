@@ -275,29 +275,19 @@ static bool may_follow(uint32_t kind, uint32_t before)
 // Checks the blocks of a slice. PARCEL_STATE is checked by store_put_partition.
 static int check_slice(struct parcel_reader *r, struct err *e)
 {
-    const struct accessor *a = &r->s->accessor;
     uint32_t before = 0;
     if ((uintptr_t)r->bytes % sizeof(uint64_t) != 0)
         return parcel_is_damaged(r, e);
     for (r->at = 0; r->at < r->n;) {
         const struct parcel_block *b = parcel_take(r, sizeof(*b));
         const uint64_t *keys = NULL;
-        const float *ignored;
-        if (b == NULL || !may_follow(b->kind, before) ||
-            (b->kind == PARCEL_EXTRAS && a->extra_width == 0))
+        if (b == NULL || !may_follow(b->kind, before))
             return parcel_is_damaged(r, e);
         before = b->kind;
-        bool whole;
-        if (b->kind == PARCEL_STATE)
-            whole = parcel_take(r, b->n) != NULL;
-        else if (b->kind == PARCEL_TOTAL)
-            whole = b->n == 1 && parcel_take(r, sizeof(struct parcel_total)) != NULL;
-        else
-            whole = parcel_take_keys(r, b->n,
-                                     b->kind == PARCEL_ROWS     ? a->width
-                                     : b->kind == PARCEL_EXTRAS ? a->extra_width
-                                                                : 0,
-                                     &keys, &ignored);
+        bool whole = b->kind == PARCEL_TOTAL
+                         ? b->n == 1 &&
+                               parcel_take(r, sizeof(struct parcel_total)) != NULL
+                         : parcel_skip_block(r, b, &keys);
         if (!whole)
             return parcel_is_damaged(r, e);
         if (keys != NULL)

@@ -47,6 +47,12 @@ static const char *const role_names[] = {
 };
 enum { ROLES = sizeof(role_names) / sizeof(*role_names) };
 
+const char *wire_space_name(enum wire_space space)
+{
+    static const char *const names[WIRE_SPACES] = {"sparse", "dense", "range"};
+    return names[space];
+}
+
 const char *wire_role_name(enum wire_role role)
 {
     return (unsigned)role < ROLES ? role_names[role] : NULL;

@@ -62,6 +62,7 @@ enum wire_tables { WIRE_TABLES_ALL, WIRE_TABLES_SPARSE, WIRE_TABLES_DENSE };
 // sparse or dense tables (the same loops, unless each loop serves only one kind); RANGE
 // places them by ranges of keys.
 enum wire_space { WIRE_SPACE_SPARSE, WIRE_SPACE_DENSE, WIRE_SPACE_RANGE, WIRE_SPACES };
+const char *wire_space_name(enum wire_space space); // "sparse"
 
 enum wire_mode { WIRE_ASYNC, WIRE_SSP, WIRE_SYNC };
 enum wire_op {

@@ -355,7 +355,7 @@ static void moves_hold(const struct scheduler *s)
     for (int space = 0;
          space < WIRE_SPACES && s->moving.wanted[0] != NULL && !s->moving.plan_again;
          space++)
-        for (uint32_t p = 0; p < (uint32_t)1 << s->roster.partition_bits; p++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
             left += s->moving.wanted[space][p] != s->roster.owners[space][p];
     assert(s->moving.plan_again || left == s->moving.left);
 }
@@ -372,7 +372,7 @@ static void encoded_roster_holds(const struct scheduler *s)
     assert(x->msg.nodes.data == x->nodes.data);
     assert(x->msg.nodes.n + x->msg.moves.n == x->nodes.len);
     assert(x->msg.owners.data == x->owners.data && x->msg.owners.n == x->owners.len);
-    size_t partitions = (size_t)1 << s->roster.partition_bits;
+    size_t partitions = roster_partitions(&s->roster);
     assert(x->owners.len ==
            (x->msg.epoch != 0 ? WIRE_SPACES * partitions * sizeof(uint32_t) : 0));
 }
@@ -443,8 +443,7 @@ static void check_one(const struct scheduler *s)
         rank_is_its_own(s, (uint32_t)(turn % s->n_processes));
     }
     if (s->roster.epoch != 0)
-        partition_has_its_server(s, (uint32_t)turn &
-                                        (((uint32_t)1 << s->roster.partition_bits) - 1));
+        partition_has_its_server(s, (uint32_t)turn & (roster_partitions(&s->roster) - 1));
 }
 
 void scheduler_check(struct scheduler *s)

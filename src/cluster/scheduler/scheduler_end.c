@@ -107,7 +107,7 @@ static void after_worker(struct scheduler *s)
 static void list_partitions(const struct scheduler *s, const struct sched_node *n,
                             char *to, size_t cap)
 {
-    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    uint32_t partitions = roster_partitions(&s->roster);
     const uint32_t *owners = s->roster.owners[WIRE_SPACE_SPARSE];
     size_t at = 0;
     to[0] = 0;
@@ -137,7 +137,7 @@ static void server_lost(struct scheduler *s, const struct sched_node *n)
              "%s is gone, and with it partitions %s of %u (there is no replica); resume "
              "from the last checkpoint",
              scheduler_name(n, name), list[0] != 0 ? list : "none",
-             (uint32_t)1 << s->roster.partition_bits);
+             roster_partitions(&s->roster));
     scheduler_end(s, TUG_EIO, why);
 }
 

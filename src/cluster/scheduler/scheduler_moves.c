@@ -36,8 +36,6 @@ enum { COPY_DOUBLES = 2 };
 #define BROKEN_NS (SECOND_NS / 20)
 enum { BROKEN_DOUBLES = 6 };
 
-static const char *const space_names[] = {"sparse", "dense", "range"};
-
 struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++)
@@ -48,7 +46,7 @@ struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id)
 
 bool scheduler_owns(const struct scheduler *s, const struct sched_node *n)
 {
-    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    uint32_t partitions = roster_partitions(&s->roster);
     for (int space = 0; space < WIRE_SPACES && s->roster.epoch != 0; space++)
         for (uint32_t p = 0; p < partitions; p++)
             if (s->roster.owners[space][p] == n->n.id)
@@ -154,7 +152,7 @@ static bool is_wanted(const struct scheduler *s)
 static void begin_some(struct scheduler *s)
 {
     struct moving *m = &s->moving;
-    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    uint32_t partitions = roster_partitions(&s->roster);
     uint64_t left = m->left;
     m->look_at = VAN_NEVER;
     if (is_wanted(s))
@@ -183,7 +181,7 @@ static const char *describe(struct scheduler *s, const struct move *x,
 {
     char a[ROSTER_NAME_MAX], b[ROSTER_NAME_MAX];
     snprintf(to, ERR_TEXT_MAX, "partition %u (%s) from %s to %s", x->partition,
-             space_names[x->space], name_of(s, x->from, a), name_of(s, x->to, b));
+             wire_space_name(x->space), name_of(s, x->from, a), name_of(s, x->to, b));
     return to;
 }
 
@@ -505,7 +503,7 @@ void scheduler_moves_print(const struct scheduler *s, struct json_out *o)
     for (uint32_t i = 0; i < m->n; i++) {
         const struct move *x = &m->list[i];
         json_out_open(o, NULL, '{');
-        json_out_text(o, "space", space_names[x->space]);
+        json_out_text(o, "space", wire_space_name(x->space));
         json_out_u64(o, "partition", x->partition);
         json_out_u64(o, "from", x->from);
         json_out_u64(o, "to", x->to);

@@ -12,11 +12,6 @@
 #include "cluster/placement.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
-static uint32_t partitions_of(const struct scheduler *s)
-{
-    return (uint32_t)1 << s->roster.partition_bits;
-}
-
 static int by_id(const void *a, const void *b)
 {
     const struct placement_loop *x = a, *y = b;
@@ -46,7 +41,7 @@ static size_t loops_of(const struct scheduler *s, int space, struct placement_lo
 static int make_room(struct scheduler *s)
 {
     struct moving *m = &s->moving;
-    size_t partitions = partitions_of(s);
+    size_t partitions = roster_partitions(&s->roster);
     for (int space = 0; space < WIRE_SPACES; space++) {
         if (m->wanted[space] == NULL) {
             m->wanted[space] = mem_array(partitions, sizeof(*m->wanted[space]));
@@ -73,9 +68,9 @@ static int plan_spaces(struct scheduler *s)
         size_t n = loops_of(s, space, loops);
         if (n == 0) // no loop is left that could take over: all partitions stay
             memcpy(m->wanted[space], s->roster.owners[space],
-                   partitions_of(s) * sizeof(*m->wanted[space]));
+                   roster_partitions(&s->roster) * sizeof(*m->wanted[space]));
         else
-            rc = placement_plan(loops, n, m->even, partitions_of(s),
+            rc = placement_plan(loops, n, m->even, roster_partitions(&s->roster),
                                 s->roster.owners[space], m->wanted[space]);
     }
     mem_free(loops);
@@ -87,7 +82,7 @@ static void count_left(struct scheduler *s)
     struct moving *m = &s->moving;
     m->left = 0;
     for (int space = 0; space < WIRE_SPACES; space++)
-        for (uint32_t p = 0; p < partitions_of(s); p++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
             m->left += m->wanted[space][p] != s->roster.owners[space][p];
 }
 
@@ -123,7 +118,8 @@ int scheduler_plan(struct scheduler *s, bool even, const char *why)
     }
     for (int space = 0; space < WIRE_SPACES; space++)
         if (m->retries[space] != NULL)
-            memset(m->retries[space], 0, partitions_of(s) * sizeof(*m->retries[space]));
+            memset(m->retries[space], 0,
+                   roster_partitions(&s->roster) * sizeof(*m->retries[space]));
     m->even |= even;
     snprintf(m->why, sizeof(m->why), "%s", why);
     return plan(s);

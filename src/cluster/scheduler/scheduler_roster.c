@@ -122,7 +122,7 @@ static size_t loops_of(const struct scheduler *s, int space, uint32_t *ret,
 
 static int place_space(struct scheduler *s, int space)
 {
-    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    uint32_t partitions = roster_partitions(&s->roster);
     uint32_t *owners = mem_array(partitions, sizeof(*owners));
     uint32_t *ids = mem_array(s->roster.n_nodes, sizeof(*ids));
     const struct roster_node **room = mem_array(s->roster.n_nodes, sizeof(*room));

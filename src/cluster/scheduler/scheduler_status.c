@@ -8,10 +8,7 @@
 #include "base/json_out.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
-static const char *const role_names[] = {"nobody", "scheduler", "server",
-                                         "worker", "driver",    "tool"};
 static const char *const table_names[] = {"all", "sparse", "dense"};
-static const char *const space_names[] = {"sparse", "dense", "range"};
 static const char *const phase_names[] = {"gathering", "running", "over", "ending"};
 
 // The recent work of a worker is its work in the last one to two times this many
@@ -67,7 +64,7 @@ static void put_node(const struct scheduler *s, const struct sched_node *n,
     const struct process *p = &s->processes[n->process];
     json_out_open(o, NULL, '{');
     json_out_u64(o, "id", n->n.id);
-    json_out_text(o, "role", role_names[n->n.role]);
+    json_out_text(o, "role", wire_role_name(n->n.role));
     json_out_u64(o, "rank", n->n.rank);
     json_out_u64(o, "loop", n->n.loop);
     json_out_u64(o, "pid", n->n.pid);
@@ -101,7 +98,7 @@ static void put_owners(const struct scheduler *s, int space, struct json_out *o)
 {
     const struct roster *r = &s->roster;
     const uint32_t *owner = r->owners[space];
-    uint32_t partitions = (uint32_t)1 << r->partition_bits;
+    uint32_t partitions = roster_partitions(r);
     json_out_open(o, "owners", '[');
     for (uint32_t p = 0, n; p < partitions; p += n) {
         for (n = 1; p + n < partitions && owner[p + n] == owner[p]; n++)
@@ -119,7 +116,7 @@ static void put_space(const struct scheduler *s, int space, uint32_t *count,
                       struct json_out *o)
 {
     const struct roster *r = &s->roster;
-    uint32_t partitions = (uint32_t)1 << r->partition_bits, most = 0, loops = 0;
+    uint32_t partitions = roster_partitions(r), most = 0, loops = 0;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         count[i] = 0;
     for (uint32_t p = 0; p < partitions; p++) {
@@ -127,7 +124,7 @@ static void put_space(const struct scheduler *s, int space, uint32_t *count,
         if (n != NULL)
             count[n - r->nodes]++;
     }
-    json_out_open(o, space_names[space], '{');
+    json_out_open(o, wire_space_name(space), '{');
     json_out_u64(o, "partitions", partitions);
     json_out_open(o, "loops", '{');
     for (uint32_t i = 0; i < r->n_nodes; i++) {

@@ -9,6 +9,9 @@
 #include "server/shard_internal.h"
 #include "store/parcel.h"
 
+// A pause before rows are tried again, as a save reads them or memory is out.
+#define RETRY_NS (SECOND_NS / 100)
+
 // Removes the batches and other state that a table has for a partition
 // whose rows were removed.
 static void forget_table(struct shard *s, struct shard_table *t, uint32_t partition)
@@ -19,8 +22,10 @@ static void forget_table(struct shard *s, struct shard_table *t, uint32_t partit
     tables_measure(s, t);
 }
 
-int partition_drop_some(struct shard *s, enum wire_space space, uint32_t partition,
-                        uint32_t rows, bool *ret_left, struct err *e)
+// Removes about `rows` rows of a partition. *ret_left is false after the last rows; then
+// this shard has nothing of the partition.
+static int drop_some(struct shard *s, enum wire_space space, uint32_t partition,
+                     uint32_t rows, bool *ret_left, struct err *e)
 {
     *ret_left = true;
     for (uint32_t i = 0; i < s->n_tables; i++) {
@@ -47,12 +52,28 @@ int partition_drop_some(struct shard *s, enum wire_space space, uint32_t partiti
     return 0;
 }
 
+uint64_t partition_drop_slice(struct shard *s, enum wire_space space, uint32_t partition)
+{
+    uint64_t begun = moves_slice_begin(s), later = s->now + RETRY_NS;
+    struct err e;
+    bool left = true;
+    if (!partition_is_free(s, space))
+        return later;
+    while (left) {
+        if (drop_some(s, space, partition, MOVES_DROP_ROWS, &left, &e) != 0)
+            return later;
+        if (left && moves_slice_over(s, begun))
+            return moves_slice_end(s, begun);
+    }
+    return VAN_NEVER;
+}
+
 int partition_drop(struct shard *s, enum wire_space space, uint32_t partition,
                    struct err *e)
 {
     enum { MANY = 1 << 20 };
     bool left = true;
     while (left)
-        TRY(partition_drop_some(s, space, partition, MANY, &left, e));
+        TRY(drop_some(s, space, partition, MANY, &left, e));
     return 0;
 }

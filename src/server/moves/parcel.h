@@ -61,10 +61,9 @@ int partition_put_one(struct shard *s, enum wire_space space, uint32_t partition
                       struct err *e);
 bool partition_has_record(const void *bytes, size_t n);
 
-// Removes about `rows` rows of a partition. *ret_left is false after the last rows; then
-// this shard has nothing of the partition.
-int partition_drop_some(struct shard *s, enum wire_space space, uint32_t partition,
-                        uint32_t rows, bool *ret_left, struct err *e);
+// Removes rows of a partition for as long as a slice of time lasts, unless a save still
+// reads them. Returns when to go on; VAN_NEVER if nothing is left.
+uint64_t partition_drop_slice(struct shard *s, enum wire_space space, uint32_t partition);
 
 // Removes all that this shard has of a partition, whether it is complete or not.
 int partition_drop(struct shard *s, enum wire_space space, uint32_t partition,

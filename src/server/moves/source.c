@@ -18,7 +18,6 @@
 // if --memory is smaller.
 enum { PIECE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
 enum { LOG_BYTES = 256 << 20, LOG_LEAST = 8 << 20 };
-#define RETRY_NS (SECOND_NS / 100)
 
 static struct outgoing *find(const struct shard *s, uint64_t id)
 {
@@ -293,25 +292,11 @@ static bool drop(struct shard *s, struct outgoing *o)
 {
     enum wire_space space = o->move.space;
     uint32_t partition = o->move.partition;
-    uint64_t begun = moves_slice_begin(s);
-    bool left = roles_of(&s->roles, space, partition) != ROLE_AWAY;
-    struct err e;
     outgoing_stop(o);
-    if (left && !partition_is_free(s, space)) {
-        o->drop_at = s->now + RETRY_NS;
-        return false;
-    }
-    while (left) {
-        if (partition_drop_some(s, space, partition, MOVES_DROP_ROWS, &left, &e) != 0) {
-            o->drop_at = s->now + RETRY_NS;
-            return false;
-        }
-        if (left && moves_slice_over(s, begun)) {
-            o->drop_at = moves_slice_end(s, begun);
-            return false;
-        }
-    }
-    return true;
+    o->drop_at = roles_of(&s->roles, space, partition) == ROLE_AWAY
+                     ? VAN_NEVER
+                     : partition_drop_slice(s, space, partition);
+    return o->drop_at == VAN_NEVER;
 }
 
 uint64_t outgoing_tick(struct shard *s)

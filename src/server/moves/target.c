@@ -274,28 +274,10 @@ static void incoming_free(struct shard *s, struct incoming *m)
     mem_free(m);
 }
 
-// Drops rows of a partition. Returns when to drop more; VAN_NEVER: none are left.
-static uint64_t drop_some(struct shard *s, const struct roster_move *move)
-{
-    uint64_t begun = moves_slice_begin(s);
-    struct err e;
-    bool left = true;
-    if (!partition_is_free(s, move->space))
-        return s->now + NOTHING_NS;
-    while (left) {
-        if (partition_drop_some(s, move->space, move->partition, MOVES_DROP_ROWS, &left,
-                                &e) != 0)
-            return s->now + NOTHING_NS;
-        if (left && moves_slice_over(s, begun))
-            return moves_slice_end(s, begun);
-    }
-    return VAN_NEVER;
-}
-
 static uint64_t drop(struct shard *s, struct incoming *m)
 {
     if (m->try_at == VAN_NEVER || m->try_at <= s->now)
-        m->try_at = drop_some(s, &m->move);
+        m->try_at = partition_drop_slice(s, m->move.space, m->move.partition);
     if (m->try_at != VAN_NEVER)
         return m->try_at;
     incoming_free(s, m);
@@ -316,9 +298,10 @@ static bool goes(const struct shard *s, const struct roster_move *move)
 static bool is_clear(struct shard *s, const struct incoming *m)
 {
     const struct roster_move *move = &m->move;
-    return m->n > 0 || (!goes(s, move) &&
-                        (roles_of(&s->roles, move->space, move->partition) == ROLE_AWAY ||
-                         drop_some(s, move) == VAN_NEVER));
+    return m->n > 0 ||
+           (!goes(s, move) &&
+            (roles_of(&s->roles, move->space, move->partition) == ROLE_AWAY ||
+             partition_drop_slice(s, move->space, move->partition) == VAN_NEVER));
 }
 
 // Applies the bytes that have arrived, and fetches more.
