@@ -158,7 +158,7 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
     else if (type == MSG_PASS)
         m.pass = (struct msg_pass){some(k + 1), (uint8_t)some(k + 2), some(k + 3),
                                    some(k + 4), some(k + 5),          text,
-                                   some(k + 6), (uint8_t)some(k + 7)};
+                                   some(k + 6), (uint8_t)some(k + 7), {NULL, 0}};
     else if (type == MSG_LEASE)
         m.lease = (struct msg_lease){some(k + 1), some(k + 2), some(k + 3), some(k + 4)};
     else if (type == MSG_CUT)

@@ -18,6 +18,7 @@
 #include "train/progress.h"
 #include "train/rows/lifecycle.h"
 #include "train/rows/run_rows.h"
+#include "train/saved/kept_run.h"
 #include "train/saved/run_options.h"
 
 // The save with which a run begins (--resume, --init-from).
@@ -25,6 +26,13 @@ struct run_start {
     char dir[FILE_PATH_MAX];
     struct saved_run run;
 };
+
+#define KEPT "--state"
+
+const struct kept_run *checkpoint_kept(const struct train_config *c)
+{
+    return c->cluster != NULL ? c->cluster->kept : NULL;
+}
 
 static void fill_options(const struct run *r, struct saved_options *o)
 {
@@ -147,7 +155,8 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
 static void stand_at(struct run *r, const struct saved_run *m)
 {
     r->at = m->at;
-    r->resumed_epochs = m->at.epoch;
+    const struct kept_run *kept = checkpoint_kept(r->config);
+    r->resumed_epochs = kept != NULL ? (uint32_t)kept->epochs_before : m->at.epoch;
     r->bad_lines = m->bad_lines;
     r->resumed_examples = r->config->other_data ? 0 : m->examples;
     r->has_best = m->has_best;
@@ -189,7 +198,8 @@ static bool stopped_early(const struct train_config *c, const struct saved_run *
 static bool was_over(const struct run *r)
 {
     const struct saved_run *m = r->resumes ? &r->start->run : NULL;
-    if (m == NULL || (m->at.epoch < r->config->epochs && !stopped_early(r->config, m)))
+    if (m == NULL || checkpoint_kept(r->config) != NULL ||
+        (m->at.epoch < r->config->epochs && !stopped_early(r->config, m)))
         return false;
     return m->finished || m->at.epoch > r->config->epochs || saved_run_within_pass(m);
 }
@@ -214,8 +224,22 @@ static int still_validates(const struct run *r, const struct saved_run *m, struc
                    m->best_epoch);
 }
 
+static int go_on(struct run *r, const struct kept_run *kept, struct err *e)
+{
+    const struct saved_run *m = &r->start->run;
+    TRY(same_options(r, NULL, e));
+    TRY(r->rows->resume(r, r->start->dir, m, e));
+    stand_at(r, m);
+    TRY(history_parse(r->history, kept->history, strlen(kept->history), KEPT, e));
+    log_info("going on with pass %u, which the driver before this one had opened",
+             m->at.epoch + 1);
+    return 0;
+}
+
 static int resume(struct run *r, struct err *e)
 {
+    if (checkpoint_kept(r->config) != NULL)
+        return go_on(r, checkpoint_kept(r->config), e);
     const struct run_start *s = r->start;
     const struct saved_run *m = &s->run;
     TRY(same_options(r, NULL, e));
@@ -377,13 +401,25 @@ static int read_start(struct run *r, const char *from, struct err *e)
     return 0;
 }
 
+static int read_kept(struct run *r, const struct kept_run *kept, struct err *e)
+{
+    struct run_start *s = r->start;
+    snprintf(s->dir, sizeof(s->dir), "%s", KEPT);
+    TRY(saved_run_parse(&s->run, kept->run, s->dir, e));
+    r->own.reader.schema = &s->run.schema;
+    return 0;
+}
+
 int checkpoint_find(struct run *r, struct err *e)
 {
     const char *from = r->resumes ? r->config->out : r->config->init_from;
-    if (from == NULL)
+    const struct kept_run *kept = checkpoint_kept(r->config);
+    if (from == NULL && kept == NULL)
         return 0;
     r->start = mem_zalloc(sizeof(*r->start));
-    return r->start != NULL ? read_start(r, from, e) : err_nomem(e, "a saved model");
+    if (r->start == NULL)
+        return err_nomem(e, "a saved model");
+    return kept != NULL ? read_kept(r, kept, e) : read_start(r, from, e);
 }
 
 void checkpoint_forget(struct run *r)
@@ -412,13 +448,14 @@ int checkpoint_check_data(struct run *r, struct err *e)
         return 0;
     char others[RUN_OPTIONS_TEXT_MAX];
     TRY(same_options(r, others, e));
+    const char *from = checkpoint_kept(r->config) != NULL ? KEPT : r->config->out;
     return err_set(
         e, TUG_EDATA,
         "--data is not what the run in %s trains on: %s%s%s. Give the same data%s; or "
         "train on new data from the saved model: --init-from %s, with another "
         "--out",
-        r->config->out, how.text, others[0] != '\0' ? "; it had" : "", others,
-        others[0] != '\0' ? " and options" : "", r->config->out);
+        from, how.text, others[0] != '\0' ? "; it had" : "", others,
+        others[0] != '\0' ? " and options" : "", from);
 }
 
 // Checks that a new run's directory is empty or does not exist.
@@ -444,7 +481,9 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
                          struct err *e)
 {
     *ret_lock = -1;
-    *ret_resumes = false;
+    *ret_resumes = checkpoint_kept(c) != NULL;
+    if (*ret_resumes)
+        return c->out != NULL ? file_lock_dir(c->out, ret_lock, e) : 0;
     if (c->out == NULL)
         return c->resume != TRAIN_NEW
                    ? err_set(

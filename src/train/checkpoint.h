@@ -14,6 +14,11 @@
 int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
                          struct err *e);
 
+// Returns the note of the pass that the driver of a killed scheduler had opened, if this
+// run goes on with that pass; else NULL. Such a run resumes, but no rows are loaded: the
+// servers have them.
+const struct kept_run *checkpoint_kept(const struct train_config *c);
+
 // Returns a save's description of the run, which the caller frees (saved_run_free, then
 // mem_free). Returns NULL if there is not enough memory.
 struct saved_run *checkpoint_describe(struct run *r, const struct train_result *result,

@@ -77,6 +77,10 @@ struct train_cluster {
     // `shuffle_by` ("a,b") come to the same worker.
     bool shuffle;
     const char *shuffle_by;
+    // For the driver: the scheduler keeps the notes with which passes are opened, in a
+    // journal; and the note of the pass to go on with, NULL if the run begins.
+    bool keeps;
+    const struct kept_run *kept; // train/saved/kept_run.h
 };
 
 // A report to a listener, sent a few times a second about the pass so far, and once about

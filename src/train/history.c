@@ -198,11 +198,11 @@ static int read_pass(struct history *h, const char *line, size_t n, const char *
     return f.rc == 0 ? history_add(h, &p, e) : f.rc;
 }
 
-static int read_lines(struct history *h, const struct buf *b, const char *path,
-                      struct err *e)
+static int read_lines(struct history *h, const char *text, size_t length,
+                      const char *path, struct err *e)
 {
     json_begin();
-    for (const char *at = b->data, *end = at + b->len; at < end;) {
+    for (const char *at = text, *end = at + length; at < end;) {
         const char *line = memchr(at, '\n', (size_t)(end - at));
         size_t n = (size_t)((line != NULL ? line : end) - at);
         TRY(read_pass(h, at, n, path, e));
@@ -231,7 +231,7 @@ int history_load(struct history *ret, const char *dir, struct err *e)
         return 0;
     int rc = file_read(path, &b, &why);
     if (rc == 0 && b.len > 0)
-        rc = read_lines(ret, &b, path, &why);
+        rc = read_lines(ret, b.data, b.len, path, &why);
     buf_free(&b);
     if (rc == 0)
         return 0;
@@ -240,6 +240,21 @@ int history_load(struct history *ret, const char *dir, struct err *e)
         return err_nomem(e, "the record of passes");
     log_warn("%s; a new record of passes begins", why.text);
     return 0;
+}
+
+int history_print(const struct history *h, struct buf *to, struct err *e)
+{
+    return put_lines(h, 0, to, e);
+}
+
+int history_parse(struct history *ret, const char *text, size_t n, const char *name,
+                  struct err *e)
+{
+    *ret = (struct history){0};
+    int rc = read_lines(ret, text, n, name, e);
+    if (rc != 0)
+        history_free(ret);
+    return rc;
 }
 
 // --history FILE.

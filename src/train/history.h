@@ -13,6 +13,7 @@
 #ifndef TUG_TRAIN_HISTORY_H
 #define TUG_TRAIN_HISTORY_H
 
+#include "base/buf.h"
 #include "model/metrics.h"
 #include "os/json.h"
 #include "train/config.h"
@@ -58,6 +59,12 @@ json_t *history_to_json(const struct history *h);
 // record if the file is damaged.
 int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
+
+// The same as a text, to which history_print appends. history_parse returns TUG_EDATA,
+// naming `name`, if the text is damaged.
+int history_print(const struct history *h, struct buf *to, struct err *e);
+int history_parse(struct history *ret, const char *text, size_t n, const char *name,
+                  struct err *e);
 
 // The file of --history. history_check_file returns TUG_EUSAGE if the file is something
 // else, one that the run reads, or the record of another run, unless this run may continue

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/record.h"
 
+#include "train/checkpoint.h"
 #include "train/history.h"
 #include "train/progress.h"
 #include "train/tfevents.h"
@@ -10,7 +11,8 @@
 int record_check(const struct train_config *c, const struct data_files *read,
                  struct err *e)
 {
-    TRY(history_check_file(c->history_file, read, c->resume != TRAIN_NEW, e));
+    bool continues = c->resume != TRAIN_NEW || checkpoint_kept(c) != NULL;
+    TRY(history_check_file(c->history_file, read, continues, e));
     return tfevents_check(c->tfevents, c->out, e);
 }
 

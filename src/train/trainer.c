@@ -30,6 +30,7 @@
 #include "train/record.h"
 #include "train/report_data.h"
 #include "train/rows/run_rows.h"
+#include "train/saved/kept_run.h"
 #include "train/scoring.h"
 
 bool run_interrupted(const struct run *r)
@@ -367,6 +368,19 @@ static int keep_names(struct run *r, struct err *e)
     return rc;
 }
 
+// Continues the sums of a run that goes on.
+static void take_totals(const struct kept_run *kept, struct train_result *result)
+{
+    if (kept == NULL)
+        return;
+    result->trained_examples = kept->trained;
+    result->read_seconds += kept->read_seconds;
+    result->train_seconds = kept->train_seconds;
+    result->valid_seconds = kept->valid_seconds;
+    result->save_seconds = kept->save_seconds;
+    result->wait_seconds = kept->wait_seconds;
+}
+
 static int open_run(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -411,6 +425,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
         TRY(keep_names(r, e));
     result->read_seconds += clock_seconds() - start;
     result->examples = r->resumed_examples;
+    take_totals(checkpoint_kept(c), result);
     if (r->rows->local != NULL)
         TRY(r->rows->local->begin(r, e));
     return r->course->begin != NULL ? r->course->begin(r, e) : 0;

@@ -92,7 +92,8 @@ static int open_driver(struct run *r, struct err *e)
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
-    TRY(driver_begin_layers(r, e));
+    if (checkpoint_kept(r->config) == NULL)
+        TRY(driver_begin_layers(r, e));
     TRY(ask_below(r, e));
     TRY(driver_publish_open(r, e));
     TRY(learn_data(r, e));
@@ -167,13 +168,17 @@ static void take_state(void *ctx, const union wire_any *m)
     d->cut.data = s->pass.data;
 }
 
+static int damaged(struct err *e)
+{
+    return err_set(e, TUG_EINTERNAL, "the report of a worker is damaged");
+}
+
 static int driver_look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
 {
     struct msg_pass_wanted m = {.pass = pass};
     *s = (struct state){.driver = d};
     TRY(client_ask(d->remote.client, MSG_PASS_WANTED, &m, take_state, s, e));
-    return s->rc == 0 ? 0
-                      : err_set(e, TUG_EINTERNAL, "the report of a worker is damaged");
+    return s->rc == 0 ? 0 : damaged(e);
 }
 
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
@@ -204,7 +209,8 @@ int driver_set_clock(struct driver *d, uint64_t clock, struct err *e)
     return 0;
 }
 
-static int open_pass(struct run *r, uint64_t pass, struct err *e)
+static int open_pass(struct run *r, uint64_t pass, const struct train_result *result,
+                     struct err *e)
 {
     struct driver *d = r->driver;
     bool sync = r->config->cluster->mode == CONFIG_SYNC;
@@ -218,8 +224,11 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
     if (!d->began)
         d->saved_batches = d->batches_before + resumed;
     d->began = true;
-    if (sync)
+    // A pass with which this driver goes on is open: its clock has gone on.
+    if (sync && d->goes_on == 0)
         TRY(driver_set_clock(d, pass << 32 | from->first, e));
+    struct buf note = BUF_INIT(WIRE_BYTES_MAX);
+    int rc = d->goes_on == 0 ? driver_note(r, pass, result, &note, e) : 0;
     struct msg_pass m = {
         .pass = pass,
         .kind = sync ? WIRE_PASS_SHARES : WIRE_PASS_PIECES,
@@ -229,8 +238,18 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
         .done = {from->done.data, (uint32_t)from->done.len},
         .data = from->data,
         .backups = r->config->cluster->backups,
+        .note = {note.data, (uint32_t)note.len},
     };
-    return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);
+    // The answer about a pass that was open already has reports.
+    struct state s = {.driver = d};
+    if (rc == 0)
+        rc = client_ask(d->remote.client, MSG_PASS, &m, take_state, &s, e);
+    if (rc == 0 && s.rc != 0)
+        rc = damaged(e);
+    if (rc == 0 && d->goes_on != 0) // the driver before may have been killed in a save
+        rc = client_ask(d->remote.client, MSG_CUT, &(struct msg_cut){0}, NULL, NULL, e);
+    buf_free(&note);
+    return rc;
 }
 
 static double share_of(const struct msg_pass_state *p)
@@ -437,7 +456,9 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     double start = clock_seconds(), saved = result->save_seconds;
     d->bad_lines = 0;
     d->all_read_all = r->config->cluster->mode == CONFIG_SYNC;
-    int rc = open_pass(r, pass, e);
+    if (!d->began)
+        driver_go_on(d, r);
+    int rc = open_pass(r, pass, result, e);
     if (rc == 0)
         rc = follow_pass(r, pass, &s, result, e);
     count_time(d, clock_seconds() - start - (result->save_seconds - saved), result);
@@ -457,7 +478,8 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     // In other modes workers add their batches to the step. In sync mode no worker
     // computes a whole batch, so the driver adds them.
     if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)
-        TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
+        TRY(driver_add_steps(r, batches_of(r, s.pass.examples), e));
+    d->goes_on = 0;
     return run_check_examples(r, s.pass.examples, e);
 }
 

@@ -58,7 +58,7 @@ static json_t *files_to_json(struct wire_text list)
     return files;
 }
 
-static int set_readers(struct saved_run *run, const struct driver_position *p,
+int driver_set_readers(struct saved_run *run, const struct driver_position *p,
                        struct err *e)
 {
     json_begin();
@@ -209,7 +209,7 @@ static int driver_cut_write_rows(struct driver *d, struct client_save *s,
     // Progress lines only estimate the number of batches.
     uint64_t batches = s->marked ? d->cut.examples / run->options.batch : d->cut.first;
     run->at.batches = d->batches_before + batches;
-    return set_readers(run, &d->cut, e);
+    return driver_set_readers(run, &d->cut, e);
 }
 
 // Returns the servers' name of a save's directory, which is below --out. The servers were

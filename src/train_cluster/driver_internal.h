@@ -103,6 +103,10 @@ struct driver {
     bool began;        // a pass has begun
     // With shares: the number of batches by which a save is announced ahead.
     uint64_t ahead;
+    // The number of the pass with which this driver goes on; 0: it begins a run, or another
+    // pass has followed.
+    uint64_t goes_on;
+    uint64_t steps; // with a table's steps: their number when the pass was opened
 };
 
 extern const struct run_rows rows_driver; // defined in driver_rows.c
@@ -123,6 +127,17 @@ int driver_set_clock(struct driver *d, uint64_t clock, struct err *e);
 // Saves the tables of features with a lifecycle into the save in `dir`. ctx is the run.
 int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
                        struct saved_run *run, struct err *e);
+// Writes the position of the readers into the description of the run.
+int driver_set_readers(struct saved_run *run, const struct driver_position *p,
+                       struct err *e);
+// Appends the note of the pass that is opened now, for a driver after this one; nothing
+// if the scheduler does not keep it (driver_note.c).
+int driver_note(struct run *r, uint64_t pass, const struct train_result *result,
+                struct buf *to, struct err *e);
+// Makes the driver stand where the note of the open pass says.
+void driver_go_on(struct driver *d, const struct run *r);
+// Adds the batches of a pass to the steps of the tables, once.
+int driver_add_steps(struct run *r, uint64_t batches, struct err *e);
 // Reads the position of the readers from the save in `dir` into d->resumed.
 int driver_find_position(struct driver *d, const struct saved_run *run, const char *dir,
                          struct err *e);

@@ -342,12 +342,23 @@ static int resume_copy(struct run *r, const char *dir, const struct saved_run *m
     return 0;
 }
 
+// Goes on with a run whose rows are on the servers.
+static int know_best(struct run *r, const char *dir, const struct saved_run *m,
+                     struct err *e)
+{
+    for (int dense = 0; dense < 2 && m->has_best; dense++)
+        TRY(know(r->driver, remote_number(dense, true), e));
+    return driver_find_position(r->driver, m, dir, e);
+}
+
 static int resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e)
 {
     const struct train_peer *peer = r->config->cluster->peer;
     if (peer != NULL && peer->begun)
         return 0; // the rows are on the servers already: an earlier run left them there
+    if (r->config->cluster->kept != NULL)
+        return know_best(r, dir, m, e);
     bool mean = m->at.averaged > 0;
     TRY(driver_find_position(r->driver, m, dir, e));
     if (mean)

@@ -188,8 +188,17 @@ static void test_refusals(void **state)
 {
     (void)state;
     files_write("x.csv", "1,2\n");
-    tug_ends(2, "scheduler --servers 1 --workers 1 --state s -- train --data x.csv");
-    e2e_says("--state cannot be used with -- train");
+    // The state of these options is in the driver's process only.
+    static const char *const refused[] = {"--average 100", "--report r.html",
+                                          "--tfevents t", "--fetch bias --fetch-every 9",
+                                          "--publish p --table sum"};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+        tug_ends(2,
+                 "scheduler --servers 1 --workers 1 --state s -- train --data x.csv "
+                 "--format csv %s",
+                 refused[i]);
+        e2e_says(files_path("--state cannot be used with %.7s", refused[i]));
+    }
 }
 
 static int begin_all(void **state)

@@ -22,6 +22,7 @@
 #include "os/usage.h"
 #include "run/train_resumed.h"
 #include "train/facts.h"
+#include "train/saved/kept_run.h"
 #include "train/saved/saved.h"
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
@@ -58,7 +59,7 @@ static const struct option options[] = {
      "failure, for tug launch"},
     {"state", .group = "Files", STRING_AT(state, "DIR"),
      "keep the state of the cluster in this directory: a scheduler that was killed "
-     "continues when it is started again with the same options (not with -- train)"},
+     "continues when it is started again with the same options"},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
@@ -94,6 +95,7 @@ struct process {
     char address[VAN_ADDRESS_MAX];
 
     bool drives;
+    struct kept_run kept; // the note of the pass with which the driver goes on
     struct train_setup setup;
     struct train_result result;
     pthread_t driver;
@@ -125,16 +127,33 @@ static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
     return 0;
 }
 
-// Opens the journal of --state. The state of a driver is not kept, so a scheduler that
-// drives a training could not continue it.
-static int open_state(struct process *p, const char *dir, bool drives, struct err *e)
+// Refuses options of a training with which its driver could not continue it. Their state is
+// in the driver's process only.
+static int check_kept(const struct train_options *t, struct err *e)
+{
+    const char *option = t->average > 0        ? "--average"
+                         : t->fetch != NULL    ? "--fetch"
+                         : t->dump != NULL     ? "--dump"
+                         : t->report != NULL   ? "--report"
+                         : t->tfevents != NULL ? "--tfevents"
+                         : t->publish != NULL  ? "--publish"
+                         : t->refit            ? "--refit"
+                                               : NULL;
+    if (option == NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "--state cannot be used with %s of -- train: a scheduler that is "
+                   "started again could not continue it; leave out one of the two",
+                   option);
+}
+
+static int open_state(struct process *p, const char *dir, const struct training *t,
+                      struct err *e)
 {
     if (dir == NULL)
         return 0;
-    if (drives)
-        return err_set(e, TUG_EUSAGE,
-                       "--state cannot be used with -- train: the training would not "
-                       "continue; leave it out, and use --resume after a failure");
+    if (t != NULL)
+        TRY(check_kept(t->values, e));
     int rc = journal_open(&p->journal, dir, e);
     return rc == 0 ? 0 : err_wrap(e, "--state");
 }
@@ -220,14 +239,31 @@ static void *drive(void *arg)
     return NULL;
 }
 
+// Gives the driver the note of the pass that the driver before it had opened.
+static int take_note(struct process *p, struct err *e)
+{
+    struct wire_text note = scheduler_note_of_pass(p->scheduler);
+    p->setup.cluster.keeps = p->journal != NULL;
+    if (note.n == 0)
+        return 0;
+    TRY(kept_run_parse(&p->kept, note.data, note.n, e));
+    p->setup.cluster.kept = &p->kept;
+    return 0;
+}
+
 static int begin_driver(struct process *p, const struct training *t, struct err *e)
 {
     if (t == NULL)
         return 0;
+    if (scheduler_over(p->scheduler)) {
+        log_info("the training was over before the scheduler was started again");
+        return 0;
+    }
     p->setup.interrupted = &node_interrupted;
     TRY(train_configure(&p->setup, t->values, t->options, &p->node.node, e));
     TRY(train_open_log(t->values, t->options, &p->node.node, e));
     p->setup.config.facts = p->facts;
+    TRY(take_note(p, e));
     if (t->values->http != NULL)
         log_warn("--http of the training has no effect on a cluster: use tug launch "
                  "--http HOST:PORT, or give it to tug scheduler, server and worker");
@@ -321,7 +357,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
                        const struct training *t, struct err *e)
 {
     struct err why = {0};
-    TRY(open_state(p, v->state, t != NULL, e));
+    TRY(open_state(p, v->state, t, e));
     TRY(open_scheduler(p, v, t != NULL, e));
     TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, e));
     TRY(begin_driver(p, t, e));
@@ -385,6 +421,7 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     scheduler_close(p->scheduler);
     journal_close(p->journal);
     train_setup_close(&p->setup);
+    kept_run_free(&p->kept);
     train_facts_close(p->facts);
     usage_close(p->usage);
     opened_node_close(&p->node);

@@ -29,6 +29,7 @@ void leases_close(struct leases *l)
     if (l == NULL)
         return;
     leases_free_files(l->files, l->n_files);
+    leases_keep_free(l);
     mem_free(l->told_by);
     mem_free(l->workers);
     mem_free(l->order);
@@ -57,7 +58,7 @@ int leases_worker_joined(struct leases *l, uint32_t id)
     return 0;
 }
 
-static bool by_piece(const struct leases *l)
+bool leases_by_piece(const struct leases *l)
 {
     return l->pass.pass != 0 && l->pass.kind != WIRE_PASS_SHARES;
 }
@@ -80,7 +81,7 @@ void leases_worker_dead(struct leases *l, uint32_t id)
 
 static bool pass_done(const struct leases *l)
 {
-    if (by_piece(l))
+    if (leases_by_piece(l))
         return leases_pieces_done(l, NULL, NULL);
     return l->all_finished;
 }
@@ -93,25 +94,30 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
         m->examples > INT64_MAX || m->kind > WIRE_PASS_TEST_BEST)
         return err_set(e, TUG_EUSAGE, "pass %" PRIu64 " of kind %u is not possible",
                        m->pass, m->kind);
-    if (m->pass < l->pass.pass || (m->pass == l->pass.pass && m->kind <= l->pass.kind))
+    if (m->pass < l->pass.pass || (m->pass == l->pass.pass && m->kind <= l->pass.kind)) {
+        leases_read_stage(l, m->kind);
         return 0;
+    }
     if (l->pass.pass != 0 && !pass_done(l))
         return err_set(e, TUG_EUSAGE,
                        "pass %" PRIu64 " cannot begin: pass %" PRIu64 " is not over",
                        m->pass, l->pass.pass);
     TRY(leases_check_data(l, m, e));
     TRY(leases_keep_done(l, m, e));
+    if (leases_note_pass(l, m->note) != 0)
+        return err_nomem(e, "the note of a pass");
+    leases_stage_over(l, m);
     l->pass = *m;
-    l->pass.done = (struct wire_text){0}; // this text points into the message, which
-                                          // is not valid after this call
+    // These texts point into the message, which is not valid after this call.
+    l->pass.done = l->pass.note = (struct wire_text){0};
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
         l->workers[i].holds =
             false; // this piece lies beyond the end of a file, or another
                    // worker has finished it
-    l->examples = by_piece(l) ? m->examples : 0;
+    l->examples = leases_by_piece(l) ? m->examples : 0;
     l->all_finished = false;
-    if (by_piece(l))
+    if (leases_by_piece(l))
         (void)leases_prepare(l); // on failure, the next request tries again
     else
         leases_divide(l);
@@ -137,7 +143,7 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
         ret->save = l->save;
     } else if (leases_marking(l) && !w->holds) {
         return; // the pass ends when all workers have finished
-    } else if (by_piece(l))
+    } else if (leases_by_piece(l))
         leases_ask_piece(l, w, ret);
     else if (by_share(l))
         leases_ask_share(l, w, m, ret);
@@ -145,7 +151,7 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
 
 static bool has_room(struct leases *l, struct wire_text report)
 {
-    return buf_reserve(&l->reports, sizeof(report.n) + report.n) == 0;
+    return buf_reserve(leases_reports(l), sizeof(report.n) + report.n) == 0;
 }
 
 // Appends a report for the driver. A report of training is dropped if memory is short: it
@@ -155,9 +161,12 @@ static void keep_report(struct leases *l, struct wire_text report)
 {
     if (report.n == 0 || !has_room(l, report))
         return;
-    (void)buf_add(&l->reports, &report.n, sizeof(report.n));
-    (void)buf_add(&l->reports, report.data, report.n);
-    l->n_reports++;
+    (void)buf_add(leases_reports(l), &report.n, sizeof(report.n));
+    (void)buf_add(leases_reports(l), report.data, report.n);
+    if (l->kept != NULL)
+        l->kept->stages[l->pass.kind].n++;
+    else
+        l->n_reports++;
 }
 
 bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
@@ -167,15 +176,18 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
     *ret_forget = false;
     if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
         return false;
-    if (leases_scores(l) && !has_room(l, m->report))
+    if (leases_scores(l) && !has_room(l, m->report)) {
+        if (l->kept != NULL)
+            l->kept->full = true;
         return false; // the worker keeps the piece and reports again
-    bool news = by_piece(l) ? leases_piece_done(l, w, m, ret_forget)
-                            : leases_share_done(l, w, m);
+    }
+    bool news = leases_by_piece(l) ? leases_piece_done(l, w, m, ret_forget)
+                                   : leases_share_done(l, w, m);
     if (news) {
         uint64_t examples = m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
-        w->pieces += by_piece(l);
-        w->examples += by_piece(l) ? examples : 0;
-        if (by_piece(l))
+        w->pieces += leases_by_piece(l);
+        w->examples += leases_by_piece(l) ? examples : 0;
+        if (leases_by_piece(l))
             l->examples += examples;
         else if (m->examples > l->examples)
             l->examples = m->examples; // not added up, because every worker reports the
@@ -189,6 +201,8 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
 static bool move_reports(struct leases *l, struct buf *to, uint64_t *ret_n)
 {
     size_t at = 0;
+    if (l->kept != NULL)
+        return leases_move_kept(l, to, ret_n);
     while (l->n_reports > 0) {
         uint32_t n;
         memcpy(&n, l->reports.data + at, sizeof(n));
@@ -214,7 +228,12 @@ void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
     if (ret->pass == l->pass.pass && ret->pass != 0) {
         ret->done = pass_done(l);
         ret->examples = l->examples;
-        if (by_piece(l)) {
+        if (reports != NULL && l->kept != NULL && l->kept->reading < l->pass.kind) {
+            const struct stage *s = &l->kept->stages[l->kept->reading];
+            ret->done = 1;
+            ret->examples = s->examples;
+            ret->pieces = ret->pieces_done = s->pieces;
+        } else if (leases_by_piece(l)) {
             leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
             ret->dealing = l->buckets != 0 && !l->dealt;
         } else {
@@ -243,8 +262,9 @@ void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
         ret->examples = w->examples;
         ret->pieces = w->pieces;
         if (w->alive)
-            ret->holds = by_piece(l) ? w->holds
-                                     : by_share(l) && w->taking_part && !w->finished;
+            ret->holds = leases_by_piece(l)
+                             ? w->holds
+                             : by_share(l) && w->taking_part && !w->finished;
         return;
     }
 }

@@ -120,6 +120,33 @@ void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
 
 void leases_set_bugs(struct leases *l, uint64_t bugs); // cluster/bugs.h
 
+// The state that outlives the scheduler, in a journal: rows of these kinds (leases_keep.c).
+enum leases_row {
+    LEASES_ROW_DATA,   // what workers and the driver said about the data
+    LEASES_ROW_PASS,   // the pass as it was opened, with the driver's note
+    LEASES_ROW_WORK,   // workers, shares, and the save in progress
+    LEASES_ROW_PIECES, // some pieces of a file, and how far the file is
+    LEASES_ROW_REPORT, // reports of the pass
+    LEASES_ROWS,
+};
+// From now on changes are noted for leases_rows, and the reports of a pass are kept until
+// the next pass: a driver that opens the same pass again gets all of them again.
+// Returns 0 or TUG_ENOMEM.
+int leases_keep(struct leases *l);
+// Writes all rows, or those that have changed since the last call, to `row` one after the
+// other, and calls `put` with each. The order matters. Returns 0, TUG_ENOMEM or the error
+// of `put`.
+int leases_rows(struct leases *l, bool all, struct buf *row,
+                int (*put)(void *ctx, enum leases_row kind), void *ctx);
+// Takes a row. Returns TUG_EDATA if it does not fit. leases_restored is called after the
+// last one; it returns TUG_EDATA or TUG_ENOMEM.
+int leases_row_read(struct leases *l, enum leases_row kind, const void *bytes, size_t n);
+int leases_restored(struct leases *l);
+// Returns the driver's note of the open pass; empty if there is none.
+struct wire_text leases_note(const struct leases *l);
+// Returns whether a report found no room among the kept ones.
+bool leases_full(const struct leases *l);
+
 void leases_over(struct leases *l); // ends the run: every worker that asks for work
                                     // from now on gets WIRE_LEASE_OVER
 

@@ -21,8 +21,10 @@ static void each_piece_of(struct leases *l, uint32_t worker,
     for (uint32_t i = 0; i < leases_trained(l); i++)
         for (uint64_t k = 0; k < l->files[i].made; k++) {
             struct piece *p = &l->files[i].p[k];
-            if (p->state == PIECE_DONE && (worker == LEASES_NOBODY || p->had == worker))
-                fn(l, p);
+            if (p->state != PIECE_DONE || (worker != LEASES_NOBODY && p->had != worker))
+                continue;
+            fn(l, p);
+            leases_changed(l, i, k);
         }
 }
 

@@ -98,6 +98,7 @@ int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e)
     if (l->options.len == 0 && buf_add(&l->options, m->options.data, m->options.n) != 0)
         return err_nomem(e, "the options of a run");
     l->schema_told = true;
+    leases_changed_all(l);
     return 0;
 }
 
@@ -164,6 +165,7 @@ static int believe(struct leases *l, const char *who, const struct msg_data *m,
     l->told_by = told_by;
     l->piece_bytes = m->piece_bytes;
     l->have_data = true;
+    leases_changed_all(l);
     return 0;
 }
 

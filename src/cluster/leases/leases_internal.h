@@ -16,6 +16,9 @@
 enum {
     LEASES_MAX_PIECES = 1 << 22,
     LEASES_MAX_REPORTS = 64 << 20, // limit of reports, in bytes, that wait for the driver
+    LEASES_KEPT_REPORTS = 48 << 20, // the same of each stage, if they are kept
+    LEASES_STAGES = WIRE_PASS_TEST_BEST + 1,
+    LEASES_CHUNK = 32, // pieces in a row
 };
 
 // The purpose of a file's examples.
@@ -85,8 +88,30 @@ struct leases_worker {
     uint64_t examples, pieces; // see struct leases_work
 };
 
+// With leases_keep: the passes of one number, by their kind. A driver that was started again
+// gets the reports of all of them again.
+struct stage {
+    uint64_t examples, pieces; // of a pass that is over
+    struct buf reports;        // as in struct leases
+    uint64_t n;                // number of these reports
+    size_t written;            // bytes of them that the journal has
+};
+
+struct kept_leases {
+    struct stage stages[LEASES_STAGES];
+    uint8_t reading;         // the kind of the pass whose reports the driver gets
+    size_t read;             // bytes of them that it has
+    bool data, pass, pieces; // all of these have changed
+    bool full;
+    uint64_t *changed; // file << 32 | chunk
+    uint32_t n_changed, cap_changed;
+    struct buf work; // as the journal has it
+    struct buf note;
+};
+
 struct leases {
     bool over;
+    struct kept_leases *kept; // NULL without leases_keep
     struct leases_worker *workers;
     uint32_t n_workers, cap_workers;
 
@@ -172,6 +197,23 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // and of all pieces. The number of all pieces is an estimate while the end of some file
 // is unknown, and 0 while the ends of all files are unknown. Both pointers may be NULL.
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
+
+// Lists the free pieces of a file in l->order, if the pass hands them out by that.
+void leases_list_file(struct leases *l, uint32_t file);
+int leases_order(struct leases *l); // sorts l->order of a pass anew; 0 or TUG_ENOMEM
+bool leases_by_piece(const struct leases *l);
+
+// Defined in leases_keep.c. They do nothing without leases_keep.
+void leases_changed(struct leases *l, uint32_t file, uint64_t index); // of a piece
+void leases_changed_all(struct leases *l);
+// Called when a pass is opened that follows the open one, and again when the driver opens
+// one that was opened before.
+void leases_stage_over(struct leases *l, const struct msg_pass *m);
+void leases_read_stage(struct leases *l, uint8_t kind);
+int leases_note_pass(struct leases *l, struct wire_text note);
+struct buf *leases_reports(struct leases *l); // where new reports go
+bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n);
+void leases_keep_free(struct leases *l);
 
 // -------------------------------------------- the functions for cuts are in leases_cut.c
 

@@ -73,6 +73,23 @@ static bool make_piece(struct file *f)
     return true;
 }
 
+void leases_list_file(struct leases *l, uint32_t file)
+{
+    struct file *f = &l->files[file];
+    bool waits = l->buckets != 0 && f->use == FILE_TRAIN && !leases_deals(l, file) &&
+                 !l->dealt;
+    for (uint64_t i = 0; i < f->count && !f->in_order && !waits; i++) {
+        if (f->p[i].before)
+            continue;
+        struct leases_worker *w = keeper(l, &f->p[i]);
+        if (f->p[i].state == PIECE_FREE && w != NULL)
+            w->reserved++;
+        else if (f->p[i].state == PIECE_FREE)
+            l->unreserved++;
+        l->order[l->n_order++] = (struct place){key_of(l, file, i), file, (uint32_t)i};
+    }
+}
+
 // Marks all pieces of a file as done. The pass does not use the file, because its
 // examples were dealt into the buckets.
 static void skip_file(struct file *f)
@@ -113,17 +130,7 @@ static int begin_file(struct leases *l, uint32_t file)
         f->done += before && i < f->count;
         f->returned += f->in_order && !before;
     }
-    bool waits = l->buckets != 0 && f->use == FILE_TRAIN && !deals && !l->dealt;
-    for (uint64_t i = 0; i < f->count && !f->in_order && !waits; i++) {
-        if (f->p[i].before)
-            continue;
-        struct leases_worker *w = keeper(l, &f->p[i]);
-        if (w != NULL)
-            w->reserved++;
-        else
-            l->unreserved++;
-        l->order[l->n_order++] = (struct place){key_of(l, file, i), file, (uint32_t)i};
-    }
+    leases_list_file(l, file);
     return 0;
 }
 
@@ -163,6 +170,20 @@ int leases_prepare(struct leases *l)
     }
     qsort(order, l->n_order, sizeof(*order), by_key);
     l->prepared = true;
+    leases_changed_all(l);
+    return 0;
+}
+
+int leases_order(struct leases *l)
+{
+    size_t n = count_known(l);
+    l->order = mem_array(n > 0 ? n : 1, sizeof(*l->order));
+    if (l->order == NULL)
+        return TUG_ENOMEM;
+    for (uint32_t i = 0; i < l->n_files; i++)
+        if (l->files[i].in_pass && !(leases_deals(l, i) && l->dealt))
+            leases_list_file(l, i);
+    qsort(l->order, l->n_order, sizeof(*l->order), by_key);
     return 0;
 }
 
@@ -179,6 +200,7 @@ static void leases_pieces_take(struct leases *l, struct leases_worker *w, uint32
     w->file = file;
     w->index = index;
     w->since = l->leased++;
+    leases_changed(l, file, index);
 }
 
 // Returns the first free piece from *cursor on that is reserved for `whose` (NULL: for
@@ -387,6 +409,7 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
     struct file *f = &l->files[w->file];
     struct piece *p = &f->p[w->index];
     bool news = p->state != PIECE_DONE;
+    leases_changed(l, w->file, w->index);
     w->holds = false;
     f->holders--;
     p->holders--;
@@ -409,6 +432,7 @@ static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
     assert(w->holds && l->files[w->file].p[w->index].holders > 0);
     struct file *f = &l->files[w->file];
     struct piece *p = &f->p[w->index];
+    leases_changed(l, w->file, w->index);
     w->holds = false;
     f->holders--;
     p->holders--;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "kit/kept_leases.h"
 #include "kit/test.h"
 #include "wire/wire.h"
 
@@ -20,6 +21,15 @@ static const uint64_t pieces[FILES] = {3, 2, 4, 3, 5};
 
 static struct leases *l;
 static uint32_t buckets;
+static struct kept_rows journal; // with `keeps`: the scheduler has a journal
+static bool keeps;
+
+// Kills the scheduler.
+static void again(void)
+{
+    if (keeps)
+        l = kept_again(&journal, l, false);
+}
 
 static void tell(uint32_t valid, uint32_t test, int want)
 {
@@ -45,6 +55,10 @@ static void begin(uint32_t with_buckets)
     struct err e = {0};
     buckets = with_buckets;
     assert_int_equal(leases_open(&l, &e), 0);
+    if (keeps) {
+        kept_end(&journal);
+        kept_begin(&journal, l);
+    }
     assert_int_equal(leases_worker_joined(l, FIRST), 0);
     assert_int_equal(leases_worker_joined(l, SECOND), 0);
     tell(2, 1, 0);
@@ -56,6 +70,7 @@ static void open_pass(uint64_t pass, enum wire_pass kind)
     struct err e = {0};
     assert_int_equal(leases_pass(l, &m, &e), 0);
     leases_check(l);
+    again();
 }
 
 static struct msg_leased ask(uint32_t worker)
@@ -63,6 +78,7 @@ static struct msg_leased ask(uint32_t worker)
     struct msg_leased got;
     leases_ask(l, worker, &(struct msg_lease){0}, &got);
     leases_check(l);
+    again();
     return got;
 }
 
@@ -84,6 +100,7 @@ static bool done(uint32_t worker, const struct msg_leased *got, struct wire_text
                                .report = report};
     bool news = leases_done(l, worker, &m, &(bool){0});
     leases_check(l);
+    again();
     return news;
 }
 
@@ -258,6 +275,111 @@ static void test_workers_agree_on_data(void **state)
     leases_close(l);
 }
 
+// Returns the number of reports of the pass's stage that the driver gets.
+static uint64_t read_all(uint64_t pass, uint64_t *ret_examples)
+{
+    struct msg_pass_state s;
+    struct buf reports = BUF_INIT(WIRE_BYTES_MAX);
+    leases_state(l, pass, &s, &reports);
+    buf_free(&reports);
+    assert_int_equal(s.done, 1);
+    *ret_examples = s.examples;
+    return s.reports;
+}
+
+// A driver that was started again opens all stages of the pass once more, gets all reports
+// of each, and finds each over. Its note is that of the training pass.
+static void test_reports_come_again(void **state)
+{
+    uint64_t examples;
+    (void)state;
+    keeps = true;
+    begin(0);
+    struct msg_pass p = {.pass = 1, .seed = 1, .note = wire_text("here")};
+    assert_int_equal(leases_pass(l, &p, NULL), 0);
+    assert_int_equal(work(WIRE_LEASE_PIECE, 0, 1), 5);
+    assert_int_equal(read_all(1, &examples), 5);
+    open_pass(1, WIRE_PASS_VALID);
+    uint64_t scored = 0;
+    assert_int_equal(work(WIRE_LEASE_SCORE, 2, 3), 7);
+    again();
+    for (int driver = 0; driver < 3; driver++) {
+        struct msg_pass open = {.pass = 1, .kind = WIRE_PASS_PIECES, .seed = 1};
+        assert_int_equal(leases_pass(l, &open, NULL), 0);
+        assert_int_equal(read_all(1, &examples), 5);
+        assert_int_equal(examples, 5);
+        assert_int_equal(read_all(1, &examples), 0);
+        open.kind = WIRE_PASS_VALID;
+        assert_int_equal(leases_pass(l, &open, NULL), 0);
+        scored = read_all(1, &examples);
+        assert_in_range(scored, 7, 8); // one behind the end of a file
+        assert_int_equal(leases_note(l).n, 4);
+    }
+    p = (struct msg_pass){.pass = 2, .seed = 1, .note = wire_text("further")};
+    assert_int_equal(leases_pass(l, &p, NULL), 0);
+    again();
+    assert_int_equal(leases_note(l).n, 7);
+    assert_int_equal(work(WIRE_LEASE_PIECE, 0, 1), 5);
+    assert_int_equal(read_all(2, &examples), 5);
+    leases_close(l);
+    kept_end(&journal);
+    keeps = false;
+}
+
+// Rows that are damaged in any way are refused, or give leases that hold.
+static void test_damaged_rows(void **state)
+{
+    struct err e;
+    (void)state;
+    keeps = true;
+    begin(BUCKETS);
+    keeps = false;
+    open_pass(1, WIRE_PASS_PIECES);
+    for (int i = 0; i < 3; i++) {
+        struct msg_leased got = ask(FIRST);
+        assert_true(done(FIRST, &got, wire_text("x")));
+    }
+    (void)ask(SECOND);
+    l = kept_again(&journal, l, true);
+    leases_close(l);
+    for (size_t at = 0; at < journal.all.len; at++) {
+        uint64_t head[2];
+        int rc = 0;
+        char was = journal.all.data[at];
+        bool in_head = false;
+        assert_int_equal(leases_open(&l, &e), 0);
+        assert_int_equal(leases_keep(l), 0);
+        for (size_t i = 0; i < journal.all.len && rc == 0; i += head[1]) {
+            in_head |= at >= i && at < i + sizeof(head);
+            memcpy(head, journal.all.data + i, sizeof(head));
+            i += sizeof(head);
+            journal.all.data[at] = (char)(in_head ? was : was ^ (1 << at % 8));
+            rc = leases_row_read(l, (enum leases_row)head[0], journal.all.data + i,
+                                 head[1]);
+        }
+        journal.all.data[at] = was;
+        if (rc == 0)
+            rc = leases_restored(l);
+        for (int i = 0; i < 20 && rc == 0; i++) {
+            struct msg_leased got = ask(i % 2 == 0 ? FIRST : SECOND);
+            if (got.what == WIRE_LEASE_PIECE)
+                (void)done(i % 2 == 0 ? FIRST : SECOND, &got, wire_text("x"));
+        }
+        leases_close(l);
+    }
+    kept_end(&journal);
+}
+
+static void test_passes_of_a_killed_scheduler(void **state)
+{
+    keeps = true;
+    test_passes(state);
+    kept_end(&journal);
+    test_beside_shares(state);
+    kept_end(&journal);
+    keeps = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +389,9 @@ int main(void)
         cmocka_unit_test(test_death),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_workers_agree_on_data),
+        cmocka_unit_test(test_passes_of_a_killed_scheduler),
+        cmocka_unit_test(test_reports_come_again),
+        cmocka_unit_test(test_damaged_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

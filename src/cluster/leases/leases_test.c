@@ -1,7 +1,7 @@
 // Tests leases against a model: each piece is trained on once in each pass, whichever
-// workers die or join and whichever messages repeat; pieces go to their previous holders;
-// no worker idles while another has many pieces. When a worker dies, shares are divided
-// anew.
+// workers die or join, whichever messages repeat and whenever the scheduler is killed;
+// pieces go to their previous holders; no worker idles while another has many pieces.
+// When a worker dies, shares are divided anew.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases/leases.h"
@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/random.h"
+#include "kit/kept_leases.h"
 #include "kit/test.h"
 
 enum { MAX_FILES = 4, MAX_PIECES = 24, MAX_WORKERS = 12, NOBODY = -1 };
@@ -35,6 +36,9 @@ struct model {
     uint64_t pass, examples;
     // Whether the lengths of files become known only in the current pass.
     bool in_order;
+    uint64_t reported; // reports in this pass
+    bool keeps;        // the scheduler has a journal, and is killed now and then
+    struct kept_rows kept;
 };
 
 static struct model m;
@@ -184,6 +188,7 @@ static void report(uint32_t worker, const struct msg_leased *piece, bool held)
                                   .report = wire_text("12345678")};
     bool news = leases_done(m.l, id_of(worker), &done, &(bool){0});
     assert_int_equal(news, held);
+    m.reported += news;
     if (!news || behind)
         return;
     m.did[piece->file][piece->index]++;
@@ -225,7 +230,7 @@ static bool pass_is_over(void)
 static void run_pass(bool quiet)
 {
     m.pass++;
-    m.examples = 0;
+    m.examples = m.reported = 0;
     m.in_order = m.pass == 1;
     memset(m.did, 0, sizeof(m.did));
     for (uint32_t i = 0; i < m.n_workers; i++)
@@ -253,6 +258,10 @@ static void run_pass(bool quiet)
         else
             report_anything();
         leases_check(m.l);
+        if (m.keeps && draw(8) == 0)
+            m.l = kept_again(&m.kept, m.l, draw(4) == 0);
+        else if (m.keeps)
+            kept_changes(&m.kept, m.l);
     }
 }
 
@@ -260,6 +269,7 @@ static void check_pass(uint64_t *reports)
 {
     struct buf b = BUF_INIT(16); // room for two reports at a time
     struct msg_pass_state state;
+    uint64_t before = *reports;
     for (uint32_t f = 0; f < m.n_files; f++)
         for (uint64_t i = 0; i < m.pieces[f]; i++)
             assert_int_equal(m.did[f][i], 1);
@@ -269,6 +279,7 @@ static void check_pass(uint64_t *reports)
         assert_int_equal(b.len, 8 * state.reports);
         *reports += state.reports;
     } while (!state.done);
+    assert_int_equal(*reports - before, m.reported);
     assert_int_equal(state.examples, m.examples);
     uint64_t real = 0;
     for (uint32_t f = 0; f < m.n_files; f++)
@@ -289,6 +300,9 @@ static void open_model(uint64_t seed)
         m.unknown[i] = draw(2) == 0;
         m.pieces[i] = m.unknown[i] + draw(MAX_PIECES - 4);
     }
+    m.keeps = seed % 3 != 0;
+    if (m.keeps)
+        kept_begin(&m.kept, m.l);
     for (uint64_t n = 1 + draw(4); n > 0; n--)
         join();
 }
@@ -309,6 +323,7 @@ static void test_each_piece_once(void **state)
         leases_ask(m.l, id_of(0), &(struct msg_lease){0}, &got);
         assert_int_equal(got.what, WIRE_LEASE_OVER);
         leases_close(m.l);
+        kept_end(&m.kept);
     }
 }
 

@@ -101,6 +101,11 @@ struct scheduler_moves {
 };
 struct scheduler_moves scheduler_moves(const struct scheduler *s);
 
+// For a scheduler that was started again: the note of the driver with which the open pass
+// began (msg_pass), empty if there is none; and whether the run is over already.
+struct wire_text scheduler_note_of_pass(const struct scheduler *s);
+bool scheduler_over(const struct scheduler *s);
+
 // Returns the address at which the scheduler listened before it was started again; empty
 // if it begins a cluster. Members look for it there.
 const char *scheduler_address(const struct scheduler *s);

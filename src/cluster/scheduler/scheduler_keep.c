@@ -54,8 +54,9 @@ struct keep {
     uint64_t least_bytes; // size of the journal when it was replaced last
     struct outgoing *out;
     uint32_t n_out, cap_out;
-    bool over; // the cluster has ended or the journal has failed: nothing is kept
-    bool loud; // messages may be sent
+    bool over;    // the cluster has ended or the journal has failed: nothing is kept
+    bool loud;    // messages may be sent
+    uint32_t pid; // of the scheduler that wrote the state that was read
 };
 
 // ------------------------------------------------------------------ messages that wait
@@ -159,7 +160,7 @@ static void send_all(struct scheduler *s, bool loud)
 
 // ---------------------------------------------------------------- rows that have changed
 
-static int add_row(struct keep *k, enum row_kind kind, uint32_t i)
+static int add_row(struct keep *k, uint32_t kind, uint32_t i)
 {
     const struct row_head head = {kind, i, k->row.len};
     TRY(buf_add(&k->group, &head, sizeof(head)));
@@ -190,6 +191,11 @@ static int keep_row(struct scheduler *s, enum row_kind kind, uint32_t i, bool al
     return add_row(k, kind, i);
 }
 
+static int add_lease_row(void *ctx, enum leases_row kind)
+{
+    return add_row(ctx, ROW_LEASES + kind, 0);
+}
+
 static int collect_rows(struct scheduler *s, bool all)
 {
     struct keep *k = s->keep;
@@ -198,7 +204,7 @@ static int collect_rows(struct scheduler *s, bool all)
         for (uint32_t i = 0; i < scheduler_rows_count(s, kind); i++)
             TRY(keep_row(s, kind, i, all));
     k->collected = s->groups[WIRE_GROUP_WORKERS].completed;
-    return 0;
+    return leases_rows(s->leases, all, &k->row, add_lease_row, k);
 }
 
 static int keep_all(struct scheduler *s, struct err *e)
@@ -277,8 +283,14 @@ struct reading {
 static int read_row(const struct reading *r, const struct row_head *h, const char *bytes,
                     struct err *e)
 {
-    if (h->kind == ROW_NONE || h->kind >= ROW_KINDS ||
-        scheduler_row_read(r->s, (enum row_kind)h->kind, h->index, bytes, h->n) != 0)
+    bool leases = h->kind >= ROW_LEASES && h->kind < ROW_LEASES + LEASES_ROWS;
+    int rc = TUG_EDATA;
+    if (leases)
+        rc = leases_row_read(r->s->leases, (enum leases_row)(h->kind - ROW_LEASES), bytes,
+                             h->n);
+    else if (h->kind != ROW_NONE && h->kind < ROW_KINDS)
+        rc = scheduler_row_read(r->s, (enum row_kind)h->kind, h->index, bytes, h->n);
+    if (rc != 0)
         return err_set(e, TUG_EDATA,
                        "the journal has a row that this version cannot read (kind %u, "
                        "index %u); start the version that wrote it, or the whole cluster "
@@ -373,6 +385,7 @@ static int restore_work(struct scheduler *s)
     }
     if (s->phase >= SCHEDULER_OVER)
         leases_over(s->leases);
+    s->views_at = 1; // views are not acknowledged
     return scheduler_list(s);
 }
 
@@ -383,7 +396,14 @@ static int restore(struct scheduler *s, struct err *e)
     TRY(journal_replay(s->o.journal, read_group, &r, e));
     if (!s->restored)
         return 0;
+    s->keep->pid = s->o.pid;
+    s->o.pid = given.pid;
     const char *odd = odd_state(s);
+    int rc = odd == NULL ? leases_restored(s->leases) : 0;
+    if (rc == TUG_ENOMEM)
+        return err_nomem(e, "the state of the cluster");
+    if (rc != 0)
+        odd = "the pieces of the data do not fit";
     if (odd != NULL)
         return err_set(e, TUG_EDATA,
                        "the journal does not describe a cluster: %s; start the whole "
@@ -403,6 +423,8 @@ int scheduler_keep_open(struct scheduler *s, struct err *e)
     k->journal = s->o.journal;
     k->loud = true;
     k->group = k->row = BUF_INIT(JOURNAL_GROUP_MAX);
+    if (leases_keep(s->leases) != 0)
+        return err_nomem(e, "the journal of the scheduler");
     TRY(restore(s, e));
     s->starts++;
     return keep_all(s, e);
@@ -426,6 +448,21 @@ void scheduler_keep_close(struct scheduler *s)
     s->keep = NULL;
 }
 
+// The driver of the run was a thread of the scheduler that was killed. Another one opens
+// its pass again.
+static void part_with_driver(struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct sched_node *n = &s->nodes[i];
+        bool own = n->n.role == WIRE_DRIVER && n->n.pid == s->keep->pid;
+        if (!n->used || (!own && !n->drives))
+            continue;
+        n->drives = false;
+        scheduler_gone(s, n, true);
+    }
+    s->driven = false;
+}
+
 void scheduler_keep_serve(struct scheduler *s)
 {
     struct moving *m = &s->moving;
@@ -439,6 +476,7 @@ void scheduler_keep_serve(struct scheduler *s)
         m->list[i].began = m->list[i].heard = m->list[i].grown = m->list[i].handed_at =
             s->now;
     m->planned_at = m->told_at = m->look_at = s->now;
+    part_with_driver(s);
     char text[OPERATION_TEXT];
     snprintf(text, sizeof(text),
              "this is start %" PRIu64 ", which continues with the saved state",

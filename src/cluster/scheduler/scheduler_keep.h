@@ -19,7 +19,9 @@ enum row_kind {
     ROW_PROCESS,
     ROW_NODE,
     ROW_COLLECTED,
+    ROW_FORGETS,
     ROW_KINDS,
+    ROW_LEASES = 32, // and the kinds of enum leases_row
 };
 
 // Returns how many rows of this kind there are.

@@ -2,17 +2,19 @@
 // index, and replaces the row with the same ones. scheduler_keep.c writes the rows that
 // have changed, before any message leaves that tells of them.
 //
-// Not kept: links, signs of life and times, which begin anew; leases and arrivals at
-// barriers that are not complete, which members ask for again.
+// The rows of leases, with the passes of a driver, are in cluster/leases.
+//
+// Not kept: links, signs of life and times, which begin anew; arrivals at barriers that are
+// not complete, which members ask for again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cluster/row.h"
 #include "cluster/scheduler/scheduler_keep.h"
-#include "cluster/scheduler/scheduler_row.h"
 
-enum { FORMAT = 1 }; // of the rows; another one is refused
+enum { FORMAT = 2 }; // of the rows; another one is refused
 
 static void row_err(struct row *r, struct err *e)
 {
@@ -35,6 +37,7 @@ static void row_meta(struct row *r, struct scheduler *s)
     ROW_NUMBER(r, s->o.partition_bits);
     ROW_NUMBER(r, s->o.session_base);
     ROW_NUMBER(r, s->starts);
+    ROW_NUMBER(r, s->o.pid);
     row_bytes(r, s->o.session_key, sizeof(s->o.session_key));
     row_text(r, s->address, sizeof(s->address));
 }
@@ -51,6 +54,10 @@ static void row_cluster(struct row *r, struct scheduler *s)
     ROW_NUMBER(r, s->asked);
     row_err(r, &s->end);
     row_err(r, &s->fail);
+    ROW_NUMBER(r, s->driven);
+    ROW_NUMBER(r, s->cut.save);
+    ROW_NUMBER(r, s->cut.roster);
+    ROW_NUMBER(r, s->cut.newest);
     ROW_NUMBER(r, s->roster.version);
     ROW_NUMBER(r, s->roster.epoch);
     ROW_NUMBER(r, s->moving.last_id);
@@ -124,6 +131,7 @@ static void row_node(struct row *r, struct scheduler *s, struct sched_node *n)
     ROW_NUMBER(r, n->held);
     ROW_NUMBER(r, n->hold_request);
     ROW_NUMBER(r, n->full);
+    ROW_NUMBER(r, n->drives);
     r->bad |= n->n.role > WIRE_DRIVER || n->n.tables > WIRE_TABLES_DENSE;
     if (r->to == NULL)
         n->stop_at = stopped;
@@ -178,6 +186,24 @@ static void row_collected(struct row *r, struct scheduler *s)
     r->bad |= n > r->n || buf_add(&c->result, r->from, r->bad ? 0 : n) != 0;
     r->from += r->bad ? 0 : n;
     r->n -= r->bad ? 0 : n;
+}
+
+static void row_forgets(struct row *r, struct scheduler *s)
+{
+    uint32_t n = s->n_forgets;
+    ROW_NUMBER(r, n);
+    if (r->to == NULL)
+        s->n_forgets = 0;
+    for (uint32_t i = 0; i < n && !r->bad; i++) {
+        if (r->to == NULL && scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
+                                            sizeof(*s->forgets)) == NULL) {
+            r->bad = true;
+            return;
+        }
+        ROW_NUMBER(r, s->forgets[i].msg.pass);
+        ROW_NUMBER(r, s->forgets[i].msg.piece);
+        ROW_NUMBER(r, s->forgets[i].version);
+    }
 }
 
 uint32_t scheduler_rows_count(const struct scheduler *s, enum row_kind kind)
@@ -241,6 +267,9 @@ static void row_any(struct row *r, struct scheduler *s, enum row_kind kind, uint
         return;
     case ROW_COLLECTED:
         row_collected(r, s);
+        return;
+    case ROW_FORGETS:
+        row_forgets(r, s);
         return;
     default:
         r->bad = true;

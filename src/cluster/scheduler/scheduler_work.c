@@ -94,6 +94,11 @@ void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
         n->progress_at = s->now;
     if (!may_forget)
         s->n_forgets--;
+    if (leases_full(s->leases))
+        scheduler_end(s, TUG_EDATA,
+                      "the results of scoring --valid or --test are larger than a "
+                      "scheduler with --state can keep; leave out --state, or score on "
+                      "fewer examples");
     answer(s, n, request, 0, NULL);
 }
 
@@ -140,11 +145,6 @@ void scheduler_pass_serve(struct scheduler *s, struct sched_node *n, uint64_t re
     struct err e = {0};
     if (refused_for_part(s, n, request, MSG_PASS, WIRE_DRIVER))
         return;
-    if (s->keep != NULL) {
-        scheduler_refuse(s, n->link, request, TUG_EUSAGE,
-                         "a scheduler with --state does not keep the passes of a driver");
-        return;
-    }
     if (s->phase == SCHEDULER_GATHERING)
         return; // the driver asks again
     if (refused_for_driver(s, n, request, MSG_PASS))
@@ -234,6 +234,16 @@ static uint64_t send_views(struct scheduler *s)
                 scheduler_send(s, s->nodes[i].link, MSG_VIEW, 0, &view);
     }
     return s->views_at == 0 ? VAN_NEVER : s->views_at + SCHEDULER_RESEND_NS;
+}
+
+struct wire_text scheduler_note_of_pass(const struct scheduler *s)
+{
+    return leases_note(s->leases);
+}
+
+bool scheduler_over(const struct scheduler *s)
+{
+    return s->phase >= SCHEDULER_OVER;
 }
 
 uint64_t scheduler_work_tick(struct scheduler *s)

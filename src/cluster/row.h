@@ -1,9 +1,9 @@
-// The rows of a scheduler's state in the journal, for both directions: one function names
+// Rows of the state of a scheduler in its journal, for both directions: one function names
 // the fields of a row, and writes or reads them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLUSTER_SCHEDULER_SCHEDULER_ROW_H
-#define TUG_CLUSTER_SCHEDULER_SCHEDULER_ROW_H
+#ifndef TUG_CLUSTER_ROW_H
+#define TUG_CLUSTER_ROW_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,33 @@
+// The note of a driver with which a pass was opened: what another driver needs to go on with
+// the pass, when the scheduler and the driver in its process were killed. The scheduler keeps
+// it in its journal. The rows are on the servers, which live on.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_SAVED_KEPT_RUN_H
+#define TUG_TRAIN_SAVED_KEPT_RUN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct kept_run {
+    char *run;              // as saved_run_print writes it
+    char *history;          // as in a save, a line for each pass
+    uint64_t examples;      // of the pass before; 0: there was none
+    uint64_t trained;       // examples in all passes so far
+    uint64_t saved_batches; // batches of the run at its last save
+    uint64_t ahead;         // batches by which a save is announced ahead
+    uint64_t steps;         // batches that the servers had counted
+    uint64_t epochs_before; // passes before the run was resumed
+    double read_seconds, train_seconds, valid_seconds, save_seconds, wait_seconds;
+};
+
+void kept_run_free(struct kept_run *k); // a zeroed struct is fine
+
+// Writes the note as JSON, which the caller frees.
+int kept_run_print(const struct kept_run *k, char **ret, struct err *e);
+// Reads a text of kept_run_print. Returns TUG_EDATA if it is damaged.
+int kept_run_parse(struct kept_run *ret, const char *text, size_t n, struct err *e);
+
+#endif

@@ -1,0 +1,111 @@
+// The note of a pass, with which a driver goes on after the scheduler, with the driver in its
+// process, was killed and started again (train/saved/kept_run.h).
+//
+// The note is part of the message that opens the pass, so both are in the scheduler's
+// journal or neither. It says how the run stood at that moment. The next driver opens the
+// same pass once more, which changes nothing, and follows it from its beginning: the
+// scheduler gives it all reports of the pass again. It repeats what this driver did after the
+// opening: the validation (from the reports), the copy of the best pass and the save have
+// the same result, since nothing is trained before the next pass is opened.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+#include "train/checkpoint.h"
+#include "train/history.h"
+#include "train/saved/kept_run.h"
+#include "train_cluster/driver_internal.h"
+
+enum { HISTORY_BYTES = 1 << 24 };
+
+static int read_steps(struct run *r, uint64_t *ret, struct err *e)
+{
+    struct driver *d = r->driver;
+    *ret = 0;
+    if (r->config->table == NULL || r->config->cluster->mode != CONFIG_SYNC)
+        return 0;
+    client_ts ts = client_step(d->remote.client, 0, ret, e);
+    return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
+}
+
+// Describes the run as it stands, with the position in the pass from which it was resumed.
+static int describe(struct run *r, uint64_t pass, const struct train_result *result,
+                    char **ret, struct err *e)
+{
+    const struct driver_position *from = &r->driver->resumed;
+    struct saved_run *m = checkpoint_describe(r, result, false, e);
+    if (m == NULL)
+        return e->code;
+    int rc = from->pass == pass ? driver_set_readers(m, from, e) : 0;
+    if (rc == 0)
+        rc = saved_run_print(m, ret, e);
+    saved_run_free(m);
+    mem_free(m);
+    return rc;
+}
+
+static int print_note(struct run *r, struct kept_run *k, struct buf *to, struct err *e)
+{
+    struct buf history = BUF_INIT(HISTORY_BYTES);
+    char *text = NULL;
+    int rc = history_print(r->history, &history, e);
+    k->history = history.len > 0 ? mem_strdup(buf_str(&history)) : mem_strdup("");
+    if (rc == 0 && k->history == NULL)
+        rc = err_nomem(e, "the note of a pass");
+    if (rc == 0)
+        rc = kept_run_print(k, &text, e);
+    if (rc == 0 && buf_printf(to, "%s", text) != 0)
+        rc = err_nomem(e, "the note of a pass");
+    mem_free(text);
+    buf_free(&history);
+    return rc;
+}
+
+int driver_note(struct run *r, uint64_t pass, const struct train_result *result,
+                struct buf *to, struct err *e)
+{
+    struct driver *d = r->driver;
+    if (!r->config->cluster->keeps)
+        return 0;
+    struct kept_run k = {.examples = d->examples,
+                         .trained = result->trained_examples,
+                         .saved_batches = d->saved_batches,
+                         .ahead = d->ahead,
+                         .epochs_before = r->resumed_epochs,
+                         .read_seconds = result->read_seconds,
+                         .train_seconds = result->train_seconds,
+                         .valid_seconds = result->valid_seconds,
+                         .save_seconds = result->save_seconds,
+                         .wait_seconds = result->wait_seconds};
+    int rc = read_steps(r, &k.steps, e);
+    d->steps = k.steps;
+    if (rc == 0)
+        rc = describe(r, pass, result, &k.run, e);
+    if (rc == 0)
+        rc = print_note(r, &k, to, e);
+    kept_run_free(&k);
+    return rc;
+}
+
+void driver_go_on(struct driver *d, const struct run *r)
+{
+    const struct kept_run *k = checkpoint_kept(r->config);
+    if (k == NULL)
+        return;
+    d->goes_on = (uint64_t)r->at.epoch + 1;
+    d->began = true;
+    d->examples = k->examples;
+    d->saved_batches = k->saved_batches;
+    d->ahead = k->ahead;
+    d->steps = k->steps;
+}
+
+int driver_add_steps(struct run *r, uint64_t batches, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t had = 0;
+    if (d->goes_on != 0)
+        TRY(read_steps(r, &had, e));
+    if (d->goes_on != 0 && had > d->steps)
+        batches -= had - d->steps < batches ? had - d->steps : batches;
+    return remote_step(&d->remote, batches, e);
+}
