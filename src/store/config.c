@@ -252,7 +252,7 @@ int table_config_set(struct table_config *c, const char *name, const char *value
     const struct table_setting *s = config_find(name, e);
     struct table_config changed = *c;
     char copy[VALUE_MAX];
-    struct err why = {0};
+    struct err why;
     if (s == NULL)
         return TUG_EUSAGE;
     if (trim(value, strlen(value), copy) == NULL)

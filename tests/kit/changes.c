@@ -42,7 +42,8 @@ static void let_leave(struct changes *c)
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
         struct stage_server *x = &c->stage->servers[i];
         const struct sched_node *n = node_of(c, i);
-        struct err why = {0};
+        struct err why; // its text is long: this is called after each event
+        why.code = 0;
         if (x->dead || sim_is_stopped(x->van))
             continue;
         if (!x->leaves && shard_finished(x->shard, &why) && why.code == 0) {

@@ -282,7 +282,8 @@ bool stage_dies(struct stage_client *c)
 
 bool stage_was_drained(const struct stage *s, const struct stage_server *x)
 {
-    struct err why = {0};
+    struct err why;
+    why.code = 0;
     uint32_t id = member_id(shard_member(x->shard));
     const struct sched_node *n = id != 0 ? scheduler_node_of(s->scheduler, id) : NULL;
     return x->gone || (n != NULL && n->stop_at != 0) ||

@@ -92,16 +92,10 @@ int record_add_table(struct shard_table *t, uint32_t partition, bool rows, struc
 {
     struct rows_head head = {.table = t->spec.id,
                              .expected = store_rows_of(t->store, partition)};
-    struct buf config = BUF_INIT(WIRE_TEXT_MAX);
     size_t at = to->len;
-    int rc = stream_add(to, &head, sizeof(head));
-    if (rc == 0)
-        rc = table_config_print(&t->spec.config, &config);
-    if (rc == 0)
-        rc = stream_add(to, config.data, config.len);
-    head.config = config.len;
-    buf_free(&config);
-    if (rc != 0)
+    head.config = t->config.len;
+    if (stream_add(to, &head, sizeof(head)) != 0 ||
+        stream_add(to, t->config.data, t->config.len) != 0)
         return record_no_room(to, e);
     size_t begin = to->len;
     TRY((rows ? parcel_get : parcel_get_empty)(t->store, partition, to, e));
@@ -231,6 +225,12 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     struct table_spec spec;
     if (config == NULL || h->config > WIRE_TEXT_MAX)
         return stream_damaged(e);
+    struct shard_table *t = a->s->tables[h->table]; // more() has checked the number
+    if (is_of(t, a->space) && tables_has_config(t, config, h->config)) {
+        into->t = t;
+        a->n++;
+        return 0;
+    }
     struct msg_table m = {.table = (uint32_t)h->table,
                           .config = {config, (uint32_t)h->config}};
     TRY(spec_decode(&spec, &m, e));

@@ -15,7 +15,7 @@
 #define ASK_AGAIN_NS                                                                     \
     (2 * SECOND_NS)            // interval at which an unanswered question is sent again
 #define NOTHING_NS (10 * MS)   // pause after an answer without bytes
-#define WAIT_NS (50 * MS)      // pause after the scheduler's answer "not yet"
+#define WAIT_NS (5 * MS)       // pause after the scheduler's answer "not yet"
 #define PROGRESS_NS (500 * MS) // interval of reports about progress
 #define DIAL_NS (10 * SECOND_NS)
 #define SILENCE_NS (5 * SECOND_NS)

@@ -36,6 +36,7 @@ static void table_free(struct shard *s, struct shard_table *t)
     ssp_clock_fini(&t->ssp);
     retries_close(t->applied);
     mem_free(t->changed_at);
+    buf_free(&t->config);
     mem_free(t);
 }
 
@@ -169,12 +170,15 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     if (t == NULL)
         return err_nomem(e, "a table");
     t->spec = *spec;
+    t->config = BUF_INIT(WIRE_TEXT_MAX);
     t->ssp = SSP_CLOCK_INIT;
     t->ssp.all_count = bug_in(s->o.member.bugs, WITHOUT_LATE_WORKERS);
     t->version = 1; // a client without a copy of the rows pulls at version 0
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
     if (t->changed_at == NULL)
         return err_nomem(e, "a table's partitions");
+    if (table_config_print(&spec->config, &t->config) != 0)
+        return buf_error(&t->config, "the settings of a table", e);
     TRY(open_store(s, t, &t->store, e));
     TRY(reserve_strip(s, spec, e));
     if (spec->mode == WIRE_SYNC)
@@ -212,9 +216,17 @@ void tables_remove(struct shard *s, struct shard_table *t)
     table_free(s, t);
 }
 
+bool tables_has_config(const struct shard_table *t, const char *config, size_t n)
+{
+    return n == t->config.len && (n == 0 || memcmp(t->config.data, config, n) == 0);
+}
+
 static int tables_make(struct shard *s, const struct msg_table *m, struct err *e)
 {
     struct table_spec spec;
+    if (m->table < SPEC_MAX_TABLES && s->tables[m->table] != NULL &&
+        tables_has_config(s->tables[m->table], m->config.data, m->config.n))
+        return 0;
     TRY(spec_decode(&spec, m, e));
     struct shard_table *t = s->tables[spec.id];
     if (t != NULL) {

@@ -4,6 +4,7 @@
 #ifndef TUG_SERVER_ROWS_TABLES_H
 #define TUG_SERVER_ROWS_TABLES_H
 
+#include "base/buf.h"
 #include "protocol/spec.h"
 #include "server/clocks/ssp_clock.h"
 #include "server/clocks/sync_group.h"
@@ -23,6 +24,7 @@ struct turn {
 
 struct shard_table {
     struct table_spec spec;
+    struct buf config;    // the settings as spec_encode writes them
     struct store *store;
     struct turn turn;     // the admin operation that is under way
     bool work;            // store_work has work left
@@ -70,6 +72,9 @@ static inline struct sync_group *sync_first(const struct shard_table *t)
 
 // Called when the roster has changed, as this shard may own new partitions.
 void tables_own(struct shard *s);
+// Returns whether these are the settings that spec_encode writes for the table. If so, they
+// need not be parsed, which takes longer than most requests.
+bool tables_has_config(const struct shard_table *t, const char *config, size_t n);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 // Returns the table with this number, or NULL with an error.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
