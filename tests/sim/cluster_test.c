@@ -416,8 +416,10 @@ static bool let_tick(struct worker *k)
 static void let_work(struct worker *k)
 {
     struct world *w = k->world;
-    struct err e = {0};
+    struct err e; // its text is long: this is called after each event
     int rc = 0;
+    e.code = 0;
+    e.text[0] = '\0';
     if (!stage_acts(&k->c) || k->finished)
         return;
     if (!k->made && w->stage.restarted && member_ended(client_member(k->c.client), NULL))
