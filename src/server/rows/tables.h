@@ -24,7 +24,7 @@ struct turn {
 
 struct shard_table {
     struct table_spec spec;
-    struct buf config;    // the settings as spec_encode writes them
+    struct buf config; // the settings as spec_encode writes them
     struct store *store;
     struct turn turn;     // the admin operation that is under way
     bool work;            // store_work has work left
