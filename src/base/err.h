@@ -42,8 +42,9 @@ enum reason {
     // The scheduler ended this process with the run; `about` is the reason of the run.
     REASON_RUN_ENDED = 7,
     REASON_DIVERGED = 8, // weights, scores or updates of the training became infinite
+    REASON_SAVE_FAILED = 9, // a save of the training could not be written
 };
-enum { REASONS = 9 };
+enum { REASONS = 10 };
 
 struct err {
     int code;

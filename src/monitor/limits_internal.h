@@ -6,10 +6,11 @@
 #ifndef TUG_MONITOR_LIMITS_INTERNAL_H
 #define TUG_MONITOR_LIMITS_INTERNAL_H
 
-// Limits of processes: seconds without progress, and shares of a disk, of memory, of the speed
+// Limits of processes: seconds without progress (a save may take
+// save_factor times as long as the last one), and shares of a disk, of memory, of the speed
 // of the fastest worker, and of a bound on staleness. Heartbeats come each second.
 static const double idle_seconds = 60, waiting_seconds = 2, silent_seconds = 5,
-                    disk_share = .1, memory_share = .9, slow_share = .8,
+                    save_factor = 3, disk_share = .1, memory_share = .9, slow_share = .8,
                     behind_share = .7;
 
 // A worker's speed is compared after so many seconds, if the fastest worker has finished so
@@ -17,8 +18,10 @@ static const double idle_seconds = 60, waiting_seconds = 2, silent_seconds = 5,
 static const double compared_seconds = 10, compared_pieces = 5;
 
 // Limits of the training. A loss above guess_loss, or risen by both rise_factor and rise_least,
-// diverges; with fewer examples of the pass it may be so by chance.
+// diverges; with fewer examples of the pass it may be so by chance. A loss that is not below that
+// of the mean label means that nothing is learnt; the first pass begins with such a loss.
 static const double guess_loss = 1, few_examples = 1000, enough_examples = 10000,
+                    first_examples = 1000000,
                     rise_factor = 1.3, rise_least = .1, valid_factor = 1.05, auc_gap = .2;
 
 #endif

@@ -197,8 +197,11 @@ const struct metric metrics[] = {
     ROW("tug_run_examples_per_second", RUN, "examples_per_second", GAUGE,
         "Training speed at the last progress."),
     ROW("tug_run_idle_seconds", RUN, "seconds_since_progress", GAUGE,
-        "Time since the run's last progress."),
+        "Time since the last progress of the training or validation, or since the run went "
+        "on to something else."),
     ROW("tug_run_loss", RUN, "loss", GAUGE, "Training loss of the pass so far."),
+    ROW("tug_run_base_loss", RUN, "base_loss", GAUGE,
+        "Loss of the pass so far if its mean label were predicted for all examples."),
     ROW("tug_run_auc", RUN, "auc", GAUGE, "Training AUC of the pass so far."),
     ROW("tug_run_valid_loss", RUN, "valid_loss", GAUGE,
         "Loss of the validation data after the last finished pass."),

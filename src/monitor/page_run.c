@@ -157,6 +157,9 @@ void page_add_run(struct page_view *p)
     page_fact(p, "examples a second",
               text_count(fact_number(run, "examples_per_second"), text));
     page_fact(p, "loss", text_number(fact_number(run, "loss"), text));
+    if (!isnan(fact_number(run, "base_loss")))
+        page_fact(p, "loss of the mean label",
+                  text_number(fact_number(run, "base_loss"), text));
     page_fact(p, "AUC", text_number(fact_number(run, "auc"), text));
     page_fact(p, "last progress",
               text_seconds(fact_number(run, "seconds_since_progress"), text));

@@ -180,6 +180,14 @@ static void sees_that_training_goes_wrong(void **state)
     (void)state;
     verdict_is(RUN_OF(", 'loss': 5.01, 'auc': 0.5"), false,
                "the training diverges: the loss 5.01 is worse than a guess (0.69)");
+    verdict_is(RUN_OF(", 'loss': 0.7, 'base_loss': 0.56, 'auc': 0.5"), false,
+               "the training learns nothing: the loss 0.7 is not below 0.56, which the "
+               "mean label alone gives");
+    verdict_is(RUN_OF(", 'loss': 0.55, 'base_loss': 0.56, 'auc': 0.5"), true, "training");
+    verdict_is(RUN_OF(", 'loss': 0.7, 'base_loss': null, 'auc': 0.5"), true, "training");
+    verdict_is("{'role': 'train', 'run': {'state': 'training', 'pass': 1, 'passes': 9, "
+               "'examples': 20000, 'loss': 0.7, 'base_loss': 0.56, 'auc': 0.5}}",
+               true, "training, pass 1 of 9"); // it has just begun
     verdict_is(RUN_OF(", 'loss': 5.01, 'auc': null"), true, "training, pass 6 of 9");
     verdict_is(RUN_OF(", 'loss': 0.9, 'auc': null, 'history': [{'pass': 1, 'loss': 0.5}, "
                       "{'pass': 2, 'loss': 0.6}]"),
@@ -197,6 +205,25 @@ static void sees_that_training_goes_wrong(void **state)
         false, "validation has worsened since pass 4: the loss was 0.491 and is 0.552");
     verdict_is(RUN_OF(", 'history': [" PASS_OF("1", "0.96", "0.7", "0.5") "]"), false,
                "the validation AUC is 0.5, the training AUC 0.96");
+}
+
+// Validations and saves that stand still looked well, too.
+static void sees_that_a_phase_stands_still(void **state)
+{
+    (void)state;
+#define PHASE_OF(name, idle, saves)                                                      \
+    "{'role': 'train', 'run': {'state': '" name "', 'pass': 1, 'passes': 2, "            \
+    "'seconds_since_progress': " idle ", 'saves': {" saves "}}}"
+    verdict_is(PHASE_OF("validating", "61", ""), false,
+               "the validation has made no progress for 61 s");
+    verdict_is(PHASE_OF("validating", "59", ""), true, "validating");
+    verdict_is(PHASE_OF("saving", "61", "'last': null"), false,
+               "the save is not complete after 61 s");
+    verdict_is(PHASE_OF("saving", "61", "'last': {'seconds': 30}"), true, "saving");
+    verdict_is(PHASE_OF("saving", "91", "'last': {'seconds': 30}"), false,
+               "the save is not complete after 91 s; the last one took 30 s");
+    verdict_is(PHASE_OF("training", "1", "'error': 'disk full', 'last': {'seconds': 30}"),
+               false, "the last save failed: disk full");
 }
 
 #define WAITING(n, held)                                                                 \
@@ -530,6 +557,7 @@ int main(void)
         cmocka_unit_test(computes_rates),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(sees_that_training_goes_wrong),
+        cmocka_unit_test(sees_that_a_phase_stands_still),
         cmocka_unit_test(names_the_worker_that_holds_up_others),
         cmocka_unit_test(compares_workers_by_their_recent_speed),
         cmocka_unit_test(names_silent_processes_once),

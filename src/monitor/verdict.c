@@ -105,11 +105,14 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
     }
 }
 
+// The last save of a server has a state; of a run, the error is only there if it failed.
 static void judge_saves(struct verdict *v, const json_t *of, const char *who)
 {
     const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
     const char *error = fact_text(last, "error");
-    if (strcmp(fact_text(last, "state"), "failed") == 0)
+    if (*error == '\0')
+        error = fact_text(saves, "error");
+    if (strcmp(fact_text(last, "state"), "failed") == 0 || *error != '\0')
         PROBLEM(v, "%sthe last save failed%s%.200s", who, *error != '\0' ? ": " : "",
                 error);
 }
@@ -160,6 +163,15 @@ static struct passes compare_passes(const json_t *run, bool valid)
     return ret;
 }
 
+// Returns whether the loss is not below that of predicting the mean label for all examples.
+static bool learns_nothing(const json_t *run)
+{
+    double examples = fact_number(run, "examples"), pass = fact_number(run, "pass");
+    return fact_number(run, "loss") >= fact_number(run, "base_loss") &&
+           !isnan(fact_number(run, "auc")) &&
+           (examples > first_examples || (pass > 1 && examples > enough_examples));
+}
+
 static void judge_loss(struct verdict *v, const json_t *run)
 {
     struct passes p = compare_passes(run, false);
@@ -175,6 +187,11 @@ static void judge_loss(struct verdict *v, const json_t *run)
              examples >= enough_examples)
         PROBLEM(v, "the training diverges: the loss %s was %s in pass %.0f",
                 text_number(loss, now), text_number(p.least, best), p.least_pass);
+    else if (learns_nothing(run))
+        PROBLEM(v,
+                "the training learns nothing: the loss %s is not below %s, which the mean "
+                "label alone gives",
+                text_number(loss, now), text_number(fact_number(run, "base_loss"), best));
 }
 
 // Two passes are little to judge by, so a rise since the pass before is none.
@@ -194,17 +211,35 @@ static void judge_validation(struct verdict *v, const json_t *run)
                 text_number(valid_auc, best), text_number(auc, now));
 }
 
+// A save tells nothing while it is written, so it is compared with the last one.
+static void judge_phase(struct verdict *v, const json_t *run, const char *state)
+{
+    const json_t *last = fact_at(fact_at(run, "saves"), "last");
+    double idle = fact_number(run, "seconds_since_progress"),
+           took = fact_number(last, "seconds");
+    char text[TEXT_MAX];
+    if (!(idle > idle_seconds))
+        return;
+    if (strcmp(state, "training") == 0)
+        PROBLEM(v, "the training has made no progress for %.0f s", idle);
+    else if (strcmp(state, "validating") == 0)
+        PROBLEM(v, "the validation has made no progress for %.0f s", idle);
+    else if (strcmp(state, "saving") == 0 && isnan(took))
+        PROBLEM(v, "the save is not complete after %.0f s", idle);
+    else if (strcmp(state, "saving") == 0 && idle > save_factor * took)
+        PROBLEM(v, "the save is not complete after %.0f s; the last one took %s", idle,
+                text_seconds(took, text));
+}
+
 static void judge_run(struct verdict *v)
 {
     const json_t *run = fact_at(v->facts, "run");
     const char *state = fact_text(run, "state"), *error = fact_text(run, "error");
-    double idle = fact_number(run, "seconds_since_progress");
     judge_loss(v, run);
     judge_validation(v, run);
     if (strcmp(state, "failed") == 0)
         PROBLEM(v, "the training failed%s%.400s", *error != '\0' ? ": " : "", error);
-    else if (strcmp(state, "training") == 0 && idle > idle_seconds)
-        PROBLEM(v, "the training has made no progress for %.0f s", idle);
+    judge_phase(v, run, state);
     judge_saves(v, run, "");
 }
 

@@ -146,7 +146,10 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     bool late = rc != 0 && (rc == TUG_EINTERRUPTED ||
                             (e != NULL && e->reason == REASON_SAVE_PASSED));
     if (!late)
-        train_facts_saved(facts, rc == 0 ? result->saved : NULL, seconds, r->at.epoch);
+        train_facts_saved(facts, rc == 0 ? result->saved : NULL, seconds, r->at.epoch,
+                          e != NULL ? e->text : NULL);
+    if (!late && rc != 0 && e != NULL && e->reason == REASON_NONE)
+        e->reason = REASON_SAVE_FAILED; // for the alert: the run ends with this error
     (void)train_facts_state(facts, before);
     return rc;
 }

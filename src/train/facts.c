@@ -27,13 +27,16 @@ struct train_facts {
     char model[32], error[ERR_TEXT_MAX];
     bool diverged;
     uint32_t pass, passes, best_pass;
-    double share, loss, auc, valid_loss, valid_auc;
+    double share, loss, base_loss, auc, valid_loss, valid_auc;
     double rate, rate_seconds; // examples a second; seconds of the last progress
     // The time at which the training went on after a validation or save, in which no
     // example is trained; 0: none was made.
     uint64_t resumed_ns;
     uint64_t examples, batches;
     _Atomic uint64_t told_ns; // time at which the number of examples last increased
+    // The time of the last progress of any kind: of training, of a validation, or a change of
+    // the state.
+    _Atomic uint64_t moved_ns;
     char **history;           // the records of the last passes as JSON, the oldest first
     size_t n_history;
     struct train_table tables[TRAIN_TABLES];
@@ -42,6 +45,7 @@ struct train_facts {
     double save_seconds, saved_unix;
     uint32_t save_pass;
     char saved[FILE_PATH_MAX];
+    char save_error[ERR_TEXT_MAX]; // of the last save; "": it did not fail
 };
 
 int train_facts_open(struct train_facts **ret, struct err *e)
@@ -54,8 +58,9 @@ int train_facts_open(struct train_facts **ret, struct err *e)
         return err_nomem(e, "the state of the run");
     }
     pthread_mutex_init(&f->lock, NULL);
-    f->share = f->loss = f->auc = f->valid_loss = f->valid_auc = f->rate = (double)NAN;
+    f->share = f->loss = f->base_loss = f->auc = f->valid_loss = f->valid_auc = f->rate = (double)NAN;
     atomic_store(&f->told_ns, clock_ns());
+    train_facts_alive(f);
     *ret = f;
     return 0;
 }
@@ -81,6 +86,12 @@ void train_facts_begin(struct train_facts *f, const char *model, uint32_t passes
     pthread_mutex_unlock(&f->lock);
 }
 
+void train_facts_alive(struct train_facts *f)
+{
+    if (f != NULL)
+        atomic_store(&f->moved_ns, clock_ns());
+}
+
 enum train_state train_facts_state(struct train_facts *f, enum train_state state)
 {
     if (f == NULL)
@@ -88,6 +99,7 @@ enum train_state train_facts_state(struct train_facts *f, enum train_state state
     pthread_mutex_lock(&f->lock);
     enum train_state before = f->state;
     f->state = state;
+    train_facts_alive(f);
     if (state == TRAIN_TRAINING && before != TRAIN_TRAINING)
         f->resumed_ns = clock_ns();
     if (state == TRAIN_VALIDATING)
@@ -126,6 +138,7 @@ static void note_examples(struct train_facts *f, uint32_t pass, uint64_t example
     f->rate = isnan(f->rate) ? now : old * f->rate + (1 - old) * now;
     f->rate_seconds = seconds;
     atomic_store(&f->told_ns, time);
+    train_facts_alive(f);
 }
 
 void train_facts_progress(struct train_facts *f, const struct train_now *now)
@@ -137,6 +150,7 @@ void train_facts_progress(struct train_facts *f, const struct train_now *now)
     f->share = now->share >= 0 ? now->share : (double)NAN;
     f->batches = now->batches;
     f->loss = now->m->logloss;
+    f->base_loss = now->m->base;
     f->auc = now->m->auc;
     pthread_mutex_unlock(&f->lock);
 }
@@ -151,7 +165,8 @@ void train_facts_tables(struct train_facts *f, const struct train_table *t, size
     pthread_mutex_unlock(&f->lock);
 }
 
-void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best)
+void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best,
+                      double base)
 {
     if (f == NULL || h->n == 0)
         return;
@@ -171,6 +186,7 @@ void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t b
     note_examples(f, p->pass, p->examples);
     f->share = 1;
     f->loss = p->seen[0].loss;
+    f->base_loss = base;
     f->auc = p->seen[0].auc;
     f->valid_loss = p->validated ? p->valid[0].loss : (double)NAN;
     f->valid_auc = p->validated ? p->valid[0].auc : (double)NAN;
@@ -179,7 +195,7 @@ void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t b
 }
 
 void train_facts_saved(struct train_facts *f, const char *path, double seconds,
-                       uint32_t pass)
+                       uint32_t pass, const char *why)
 {
     if (f == NULL)
         return;
@@ -187,6 +203,10 @@ void train_facts_saved(struct train_facts *f, const char *path, double seconds,
     pthread_mutex_lock(&f->lock);
     f->failed_saves += path == NULL;
     f->saves += path != NULL;
+    snprintf(f->save_error, sizeof(f->save_error), "%s",
+             path != NULL                       ? ""
+             : why != NULL && why[0] != '\0' ? why
+                                              : "see the log");
     if (path != NULL) {
         snprintf(f->saved, sizeof(f->saved), "%s", path);
         f->save_bytes = bytes;
@@ -227,6 +247,7 @@ static void put_saves(const struct train_facts *f, struct json_out *to)
     json_out_open(to, "saves", '{');
     json_out_u64(to, "made", f->saves);
     json_out_u64(to, "failed", f->failed_saves);
+    json_out_text(to, "error", f->save_error[0] != '\0' ? f->save_error : NULL);
     if (f->saves == 0) {
         json_out_null(to, "last");
     } else {
@@ -243,7 +264,7 @@ static void put_saves(const struct train_facts *f, struct json_out *to)
 
 static void put_numbers(const struct train_facts *f, struct json_out *to)
 {
-    double idle = (double)(clock_ns() - atomic_load(&f->told_ns)) * 1e-9;
+    double idle = (double)(clock_ns() - atomic_load(&f->moved_ns)) * 1e-9;
     json_out_u64(to, "pass", f->pass);
     json_out_u64(to, "passes", f->passes);
     json_out_real(to, "share", 6, f->share);
@@ -256,6 +277,7 @@ static void put_numbers(const struct train_facts *f, struct json_out *to)
     json_out_real(to, "examples_per_second", 6, f->rate * exp(-still / rate_memory));
     json_out_real(to, "seconds_since_progress", 9, idle);
     json_out_real(to, "loss", 12, f->loss);
+    json_out_real(to, "base_loss", 12, f->base_loss);
     json_out_real(to, "auc", 12, f->auc);
     json_out_real(to, "valid_loss", 12, f->valid_loss);
     json_out_real(to, "valid_auc", 12, f->valid_auc);

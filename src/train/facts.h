@@ -36,6 +36,10 @@ void train_facts_begin(struct train_facts *f, const char *model, uint32_t passes
 // Sets the state of the run, and returns the previous one.
 enum train_state train_facts_state(struct train_facts *f, enum train_state state);
 
+// Records that the work of the present state goes on: examples were scored. Any thread may
+// call it, as often as it likes.
+void train_facts_alive(struct train_facts *f);
+
 // Returns whether the last progress is at least a second old.
 bool train_facts_due(const struct train_facts *f);
 // The progress of a pass. `share` is the part of the pass that is done, -1 if unknown;
@@ -58,11 +62,14 @@ struct train_table {
 };
 void train_facts_tables(struct train_facts *f, const struct train_table *t, size_t n);
 
-// Adds the last pass of the history; `best` is the number of the best pass.
-void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best);
-// Records a save of pass `pass` that took `seconds`. `path` NULL: the save failed.
+// Adds the last pass of the history; `best` is the number of the best pass, `base` the loss
+// if the mean label of the pass were predicted for all examples (NaN if unknown).
+void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best,
+                      double base);
+// Records a save of pass `pass` that took `seconds`. `path` NULL: the save failed, for the
+// reason `why` (may be NULL).
 void train_facts_saved(struct train_facts *f, const char *path, double seconds,
-                       uint32_t pass);
+                       uint32_t pass, const char *why);
 // Records the end; code 0 of `why`: the work is done.
 void train_facts_end(struct train_facts *f, const struct err *why);
 

@@ -51,7 +51,8 @@ static void nobody_asks(void **state)
     train_facts_begin(NULL, "lr", 1);
     assert_int_equal(train_facts_state(NULL, TRAIN_SAVING), TRAIN_SAVING);
     assert_false(train_facts_due(NULL));
-    train_facts_saved(NULL, "x", 1, 1);
+    train_facts_alive(NULL);
+    train_facts_saved(NULL, "x", 1, 1, NULL);
     train_facts_end(NULL, &(struct err){.code = TUG_EIO, .text = "x"});
     train_facts_close(NULL);
 }
@@ -83,10 +84,10 @@ static void a_run(void **state)
     number_is(run, "auc", (double)NAN);
     json_decref(run);
 
-    train_facts_pass(f, &h, 1);
+    train_facts_pass(f, &h, 1, .55);
     files_write(files_in("save"), "12345");
-    train_facts_saved(f, files_dir, .5, 1);
-    train_facts_saved(f, NULL, .5, 1);
+    train_facts_saved(f, files_dir, .5, 1, NULL);
+    train_facts_saved(f, NULL, .5, 1, "the disk is full");
     train_facts_end(f, &(struct err){.code = TUG_EDATA,
                                      .reason = REASON_RUN_ENDED,
                                      .about = REASON_DIVERGED,
@@ -96,12 +97,14 @@ static void a_run(void **state)
     text_is(run, "error", "worker 1 ended: \"x\"");
     assert_true(json_is_true(json_object_get(run, "diverged")));
     number_is(run, "loss", .4);
+    number_is(run, "base_loss", .55);
     number_is(run, "valid_auc", .7);
     number_is(run, "best_pass", 1);
     assert_int_equal(json_array_size(json_object_get(run, "history")), 1);
     const json_t *saves = json_object_get(run, "saves");
     number_is(saves, "made", 1);
     number_is(saves, "failed", 1);
+    text_is(saves, "error", "the disk is full");
     number_is(json_object_get(saves, "last"), "bytes", 5);
     json_decref(run);
     train_facts_close(f);
@@ -131,6 +134,32 @@ static void a_run_that_stands_still(void **state)
     assert_true(number_of(f, "examples_per_second") < rate / 10);
     (void)train_facts_state(f, TRAIN_VALIDATING);
     assert_true(number_of(f, "share") == 1);
+    train_facts_close(f);
+}
+
+// A validation or a save that stands still has no progress either, and each change of the state
+// is progress. A later save that is complete makes up for one that has failed.
+static void each_state_has_progress(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    kit_clock_skip(100 * SECOND_NS);
+    assert_true(number_of(f, "seconds_since_progress") >= 100);
+    (void)train_facts_state(f, TRAIN_VALIDATING);
+    assert_true(number_of(f, "seconds_since_progress") < 50);
+    kit_clock_skip(100 * SECOND_NS);
+    assert_true(number_of(f, "seconds_since_progress") >= 100);
+    train_facts_alive(f);
+    assert_true(number_of(f, "seconds_since_progress") < 50);
+    kit_clock_skip(100 * SECOND_NS);
+    (void)train_facts_state(f, TRAIN_SAVING);
+    assert_true(number_of(f, "seconds_since_progress") < 50);
+    train_facts_saved(f, NULL, .5, 1, NULL);
+    train_facts_saved(f, files_dir, .5, 1, NULL);
+    json_t *run = printed(f);
+    text_is(json_object_get(run, "saves"), "error", NULL);
+    json_decref(run);
     train_facts_close(f);
 }
 
@@ -170,7 +199,7 @@ static void many_passes(void **state)
     struct history_pass p = {.examples = 4};
     struct history h = {.labels = 1, .pass = &p, .n = 1};
     for (p.pass = 1; p.pass <= 1003; p.pass++)
-        train_facts_pass(f, &h, 0);
+        train_facts_pass(f, &h, 0, (double)NAN);
     json_t *run = printed(f);
     const json_t *all = json_object_get(run, "history");
     assert_int_equal(json_array_size(all), 1000);
@@ -218,6 +247,7 @@ int main(void)
         cmocka_unit_test(a_run),
         cmocka_unit_test(a_run_that_stands_still),
         cmocka_unit_test(the_speed_is_that_of_training),
+        cmocka_unit_test(each_state_has_progress),
         cmocka_unit_test(many_passes),
         cmocka_unit_test(tables),
     };

@@ -205,7 +205,7 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     TRY(record_pass(r, &done, e));
     progress_pass(r->progress, pass, seen, valid, course->streams(r),
                   &r->history->pass[r->history->n - 1]);
-    train_facts_pass(r->config->facts, r->history, r->best_epoch);
+    train_facts_pass(r->config->facts, r->history, r->best_epoch, seen[0].base);
     run_rows_tell(r);
     course->clear_streams(r);
     if (r->config->out != NULL && run_due(r->at.epoch, r->config->save_passes) &&

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/log.h"
 #include "train/evaluate/evaluated.h"
+#include "train/facts.h"
 #include "train/report_data.h"
 #include "train_cluster/driver_internal.h"
 
@@ -52,6 +53,8 @@ static int follow(struct run *r, const struct msg_pass *m, struct parts *p, stru
             return 0;
         if (test && run_interrupted(r))
             return err_set(e, TUG_EINTERRUPTED, "interrupted while examples were scored");
+        if (p->pass.reports > 0)
+            train_facts_alive(r->config->facts);
         if (p->pass.reports == 0)
             TRY(remote_pause(&d->remote, look_seconds, e));
     }

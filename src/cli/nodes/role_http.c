@@ -248,6 +248,9 @@ static void put_failure(void *of, struct json_out *o)
     json_out_text(o, "state", "failed");
     json_out_text(o, "error", why->text);
     json_out_flag(o, "diverged", err_reason(why) == REASON_DIVERGED);
+    json_out_open(o, "saves", '{');
+    json_out_u64(o, "failed", err_reason(why) == REASON_SAVE_FAILED);
+    json_out_close(o, '}');
     json_out_close(o, '}');
 }
 

@@ -15,6 +15,7 @@
 #include "os/log.h"
 #include "train/evaluate/group_table.h"
 #include "train/evaluate/unseen.h"
+#include "train/facts.h"
 #include "train/fields.h"
 #include "train/merge.h"
 #include "train/rows/dense.h"
@@ -188,6 +189,7 @@ static void score_window(void *arg, int rank)
             return;
         if (ev->o->interrupted != NULL && atomic_load(ev->o->interrupted))
             atomic_store(&ev->rc, TUG_EINTERRUPTED);
+        train_facts_alive(ev->o->facts);
         end = end < size ? end : size;
         for (; first < end; first += PIECE) {
             size_t n = first + PIECE < end ? PIECE : (size_t)(end - first);

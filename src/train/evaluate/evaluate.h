@@ -14,6 +14,8 @@
 #include "train/held_out.h"
 #include "train/rows/parameters.h"
 
+struct train_facts;
+
 struct evaluation_options {
     struct team *team;
     const struct parameters *parameters;
@@ -45,6 +47,7 @@ struct evaluation_options {
                                  // none
     struct held_out held_out; // evaluates only the examples of this share; share 0: all
     uint64_t seed;
+    struct train_facts *facts; // gets a sign for each stretch of examples; NULL: none
     const atomic_bool *interrupted; // ends the evaluation with TUG_EINTERRUPTED; NULL:
                                     // never
     // If set, called for every window, in the order of the text, with its predictions:
