@@ -41,7 +41,7 @@ enum reason {
     REASON_TABLE_DIFFERS = 6, // `about` is a table number, which another table has
     // The scheduler ended this process with the run; `about` is the reason of the run.
     REASON_RUN_ENDED = 7,
-    REASON_DIVERGED = 8, // weights, scores or updates of the training became infinite
+    REASON_DIVERGED = 8,    // weights, scores or updates of the training became infinite
     REASON_SAVE_FAILED = 9, // a save of the training could not be written
 };
 enum { REASONS = 10 };

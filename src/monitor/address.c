@@ -137,6 +137,23 @@ static uint16_t port_of(const struct sockaddr_storage *s)
                                           : ((const struct sockaddr_in *)s)->sin_port);
 }
 
+// Sets the error of errno, with what can be done.
+static int refused_to_listen(const struct monitor_address *a, struct err *e)
+{
+    int error = errno;
+    int rc = err_sys(e, TUG_EIO, "--http: cannot listen at %s:%u", a->host, a->port);
+    const char *advice =
+        error == EADDRINUSE
+            ? "; another process has it: choose another port, or 0 for any"
+        : error == EACCES        ? "; choose a port above 1023, or 0 for any"
+        : error == EADDRNOTAVAIL ? "; this machine does not have that address"
+                                 : "";
+    if (e != NULL)
+        snprintf(e->text + strlen(e->text), sizeof(e->text) - strlen(e->text), "%s",
+                 advice);
+    return rc;
+}
+
 int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err *e)
 {
     struct addrinfo *found;
@@ -154,7 +171,7 @@ int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err 
     if (refused)
         return address_refuse(a, "--http-cert, --http-key and --http-token-file", e);
     if (rc != 0)
-        return err_sys(e, TUG_EIO, "--http: cannot listen at %s:%u", a->host, a->port);
+        return refused_to_listen(a, e);
     if (getsockname(*ret_fd, (struct sockaddr *)&s, &n) == 0)
         a->port = port_of(&s);
     bool six = strchr(a->host, ':') != NULL;

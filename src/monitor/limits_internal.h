@@ -21,7 +21,7 @@ static const double compared_seconds = 10, compared_pieces = 5;
 // diverges; with fewer examples of the pass it may be so by chance. A loss that is not below that
 // of the mean label means that nothing is learnt; the first pass begins with such a loss.
 static const double guess_loss = 1, few_examples = 1000, enough_examples = 10000,
-                    first_examples = 1000000,
-                    rise_factor = 1.3, rise_least = .1, valid_factor = 1.05, auc_gap = .2;
+                    first_examples = 1000000, rise_factor = 1.3, rise_least = .1,
+                    valid_factor = 1.05, auc_gap = .2;
 
 #endif

@@ -197,7 +197,8 @@ const struct metric metrics[] = {
     ROW("tug_run_examples_per_second", RUN, "examples_per_second", GAUGE,
         "Training speed at the last progress."),
     ROW("tug_run_idle_seconds", RUN, "seconds_since_progress", GAUGE,
-        "Time since the last progress of the training or validation, or since the run went "
+        "Time since the last progress of the training or validation, or since the run "
+        "went "
         "on to something else."),
     ROW("tug_run_loss", RUN, "loss", GAUGE, "Training loss of the pass so far."),
     ROW("tug_run_base_loss", RUN, "base_loss", GAUGE,

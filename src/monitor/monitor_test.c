@@ -265,6 +265,17 @@ static void refused_as(const char *address, const char *says)
     refused_with((struct monitor_options){.address = address}, says);
 }
 
+// The port of a monitor that is open is taken.
+static void says_what_to_do_about_a_taken_port(void **state)
+{
+    (void)state;
+    char address[64];
+    unsigned port = 0;
+    assert_int_equal(sscanf(open_any(), "http://127.0.0.1:%u/", &port), 1);
+    snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    refused_as(address, "another process has it: choose another port, or 0 for any");
+}
+
 static void refuses_addresses(void **state)
 {
     (void)state;
@@ -552,6 +563,7 @@ int main(void)
         TEST(asks_once_a_second_at_most),
         TEST(tells_why_there_are_no_facts),
         TEST(serves_a_unix_socket),
+        TEST(says_what_to_do_about_a_taken_port),
         TEST(refuses_addresses),
         TEST(refuses_options),
         TEST(asks_for_the_token),

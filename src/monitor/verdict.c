@@ -188,10 +188,11 @@ static void judge_loss(struct verdict *v, const json_t *run)
         PROBLEM(v, "the training diverges: the loss %s was %s in pass %.0f",
                 text_number(loss, now), text_number(p.least, best), p.least_pass);
     else if (learns_nothing(run))
-        PROBLEM(v,
-                "the training learns nothing: the loss %s is not below %s, which the mean "
-                "label alone gives",
-                text_number(loss, now), text_number(fact_number(run, "base_loss"), best));
+        PROBLEM(
+            v,
+            "the training learns nothing: the loss %s is not below %s, which the mean "
+            "label alone gives",
+            text_number(loss, now), text_number(fact_number(run, "base_loss"), best));
 }
 
 // Two passes are little to judge by, so a rise since the pass before is none.

@@ -80,8 +80,14 @@ static void server_serve(struct loop *l)
         if (van_poll(l->van, van_now(l->van) + poll_ns, &l->end) != 0)
             return;
         if (l->number == 0 && !l->named && member_ready(shard_member(l->shard))) {
+            uint32_t rank = member_rank(shard_member(l->shard));
             l->named = true;
-            log_set_rank((int)member_rank(shard_member(l->shard)));
+            log_set_rank((int)rank);
+            log_info("joined the cluster at %s as server %u%s",
+                     l->options->node->scheduler, rank,
+                     l->options->node->options.late
+                         ? ": partitions move here from the other servers"
+                         : "");
         }
     }
 }

@@ -37,7 +37,7 @@ struct train_facts {
     // The time of the last progress of any kind: of training, of a validation, or a change of
     // the state.
     _Atomic uint64_t moved_ns;
-    char **history;           // the records of the last passes as JSON, the oldest first
+    char **history; // the records of the last passes as JSON, the oldest first
     size_t n_history;
     struct train_table tables[TRAIN_TABLES];
     size_t n_tables;
@@ -58,7 +58,8 @@ int train_facts_open(struct train_facts **ret, struct err *e)
         return err_nomem(e, "the state of the run");
     }
     pthread_mutex_init(&f->lock, NULL);
-    f->share = f->loss = f->base_loss = f->auc = f->valid_loss = f->valid_auc = f->rate = (double)NAN;
+    f->share = f->loss = f->base_loss = f->auc = f->valid_loss = f->valid_auc = f->rate =
+        (double)NAN;
     atomic_store(&f->told_ns, clock_ns());
     train_facts_alive(f);
     *ret = f;
@@ -204,9 +205,9 @@ void train_facts_saved(struct train_facts *f, const char *path, double seconds,
     f->failed_saves += path == NULL;
     f->saves += path != NULL;
     snprintf(f->save_error, sizeof(f->save_error), "%s",
-             path != NULL                       ? ""
+             path != NULL                    ? ""
              : why != NULL && why[0] != '\0' ? why
-                                              : "see the log");
+                                             : "see the log");
     if (path != NULL) {
         snprintf(f->saved, sizeof(f->saved), "%s", path);
         f->save_bytes = bytes;

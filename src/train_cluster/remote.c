@@ -60,8 +60,11 @@ int remote_open(struct remote *r, const struct train_config *c,
     TRY(node_van(r->node, &r->van, &h, ro->role == WIRE_WORKER, e));
     client_serve(r->client, r->van, van_now(r->van));
     TRY(client_wait_ready(r->client, READY_SECONDS * SECOND_NS, e));
-    if (ro->role == WIRE_WORKER && ro->loop == 0)
-        log_set_rank((int)member_rank(client_member(r->client)));
+    if (ro->role == WIRE_WORKER && ro->loop == 0) {
+        uint32_t rank = member_rank(client_member(r->client));
+        log_set_rank((int)rank);
+        log_info("joined the cluster at %s as worker %u", o.member.scheduler, rank);
+    }
     return 0;
 }
 

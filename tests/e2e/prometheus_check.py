@@ -9,11 +9,13 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
+import random
 import re
 import secrets
 import signal
 import subprocess
 import sys
+import time
 
 import prometheus_kit
 from prometheus_kit import Prometheus, free_port, wait
@@ -24,9 +26,9 @@ CLUSTER = f"seen{os.getpid()}"
 # The shipped rules are for hours; here they are for seconds. Each entry is (text in the
 # rules, replacement, number of occurrences).
 QUICK = [
-    ("for: 1m", "for: 0s", 3), ("for: 2m", "for: 0s", 2), ("for: 5m", "for: 0s", 1),
+    ("for: 1m", "for: 0s", 3), ("for: 2m", "for: 0s", 3), ("for: 5m", "for: 0s", 1),
     ("idle_seconds > 300", "idle_seconds > 3", 1),
-    ("idle_seconds > 600", "idle_seconds > 3", 1), ("21600", "4", 2), ("[15m]", "[5s]", 2), ("[5m]", "[5s]", 3),
+    ("idle_seconds > 600", "idle_seconds > 3", 2), ("21600", "4", 2), ("[15m]", "[5s]", 3), ("[5m]", "[5s]", 3),
     ("[10m]", "[5s]", 2), ("offset 5m", "offset 5s", 1), ("offset 30m", "offset 5s", 1), ("> 0.9", "> 0.0001", 2),
 ]
 
@@ -158,9 +160,69 @@ def full_disk(p):
     except OSError:
         pass
     await_firing(p, "TugDiskNearlyFull", "TugSaveFailed")
+    save_ends_run(p)
     since = len(p.got)
     os.remove("disk/fill")
     await_resolved(p, "TugDiskNearlyFull", "TugSaveFailed", since=since)
+
+
+def save_ends_run(p):
+    """A save that fails on the full disk ends a run: the process with the count of failed saves is gone before it was
+    read, and launch tells of it."""
+    run = Run(f"{CLUSTER}s", "--http", "127.0.0.1:0", "--http-targets", "targets-s.json", "--", "train", "--data",
+              "day.csv", "--format", "csv", "--model", "lr", "--out", "disk/other", "--epochs", "1")
+    try:
+        if run.process.wait(prometheus_kit.PATIENCE) != 4:
+            sys.exit(f"the run ended otherwise: {run.said()}")
+        await_firing(p, "TugSaveFailed", cluster=run.name)
+        await_resolved(p, "TugSaveFailed", since=0, cluster=run.name)
+    finally:
+        run.process.kill()
+
+
+def standing(p):
+    """A server that is stopped while the run validates, and while it saves."""
+    none_fires(p, "TugRunNoProgress", "TugSaveStalled")
+    run = Run(f"{CLUSTER}p", "--dead-timeout", "600", "--http", "127.0.0.1:0", "--http-targets", "targets-p.json", "--",
+              "train", "--data", "valid.csv", "--format", "csv", "--model", "lr", "--valid", "day.csv", "--out",
+              "standing", "--save-every", "1", "--patience", "0", "--epochs", "1000000")
+    try:
+        server = run.node("server 0")
+        with open("targets-p.json", encoding="utf-8") as file:
+            page = next(t for t in json.load(file) if t["labels"]["process"] == "scheduler")["targets"][0]
+
+        def stands_in(state):
+            os.kill(server, signal.SIGSTOP)
+            time.sleep(1.5)
+            facts = json.loads(prometheus_kit.get(f"http://{page}/status.json"))["run"]
+            if facts["state"] == state and facts["seconds_since_progress"] > 1:
+                return True
+            os.kill(server, signal.SIGCONT)
+            time.sleep(random.random() / 10)
+            return False
+
+        for state, alert in (("validating", "TugRunNoProgress"), ("saving", "TugSaveStalled")):
+            wait(f"the run stands while {state}", lambda name=state: stands_in(name))
+            await_firing(p, alert, cluster=run.name)
+            since = len(p.got)
+            os.kill(server, signal.SIGCONT)
+            await_resolved(p, alert, since=since, cluster=run.name)
+        run.end()
+    finally:
+        run.process.kill()
+
+
+def learning_nothing(p):
+    """A learning rate of nearly 0."""
+    run = Run(f"{CLUSTER}n", "--http", "127.0.0.1:0", "--http-targets", "targets-n.json", "--", "train", "--data",
+              "day.csv", "--format", "csv", "--model", "lr", "--lr", "1e-12", "--epochs", "1000000")
+    try:
+        await_firing(p, "TugLearnsNothing", cluster=run.name)
+        since = len(p.got)
+        run.end()
+        await_resolved(p, "TugLearnsNothing", since=since, cluster=run.name)
+    finally:
+        run.process.kill()
 
 
 def lost_node(p, run):
@@ -260,6 +322,8 @@ def main():
             full_disk(p)
         diverging(p)
         validating(p)
+        learning_nothing(p)
+        standing(p)
         failing(p)
         lost_node(p, run)
     finally:

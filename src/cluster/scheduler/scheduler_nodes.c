@@ -330,8 +330,13 @@ static struct sched_node *new_node(struct scheduler *s, const struct msg_join *m
     char name[ROSTER_NAME_MAX];
     n->progress_at = s->now;
     n->marks[0] = n->marks[1] = (struct work_mark){.at = s->now};
-    if (!scheduler_is_guest(s, n)) {
-        scheduler_say(s, "%s joined as node %u", scheduler_name(n, name), n->n.id);
+    if (!scheduler_is_guest(s, n) && fresh) { // the loops of a process join together
+        char loops[32] = "";
+        if (m->loops > 1)
+            snprintf(loops, sizeof(loops), ", with %u %s", m->loops,
+                     m->role == WIRE_WORKER ? "lanes" : "loops");
+        scheduler_say(s, "%s joined as node %u%s", scheduler_name(n, name), n->n.id,
+                      loops);
         scheduler_note(s, "join", name, n->n.address);
     }
     return n;

@@ -111,6 +111,16 @@ static void test_missing_loops(void **state)
                        "0 (1 of its 3 loops are here), server 1, worker 0");
 }
 
+static json_t *status_of(void)
+{
+    struct buf json = BUF_INIT(WIRE_SPAN_MAX);
+    assert_int_equal(scheduler_json(w.s, &json), 0);
+    json_t *status = json_loadb(json.data, json.len, 0, NULL);
+    assert_non_null(status);
+    buf_free(&json);
+    return status;
+}
+
 // A process with two loops is one server, and the ranges of its loops are adjacent.
 static void test_loops(void **state)
 {
@@ -136,6 +146,13 @@ static void test_loops(void **state)
         assert_in_range(r->owners[WIRE_SPACE_DENSE][p], 12, 14);
         assert_int_equal(r->owners[WIRE_SPACE_RANGE][p], p < 32 ? 8 : 10);
     }
+    json_t *told = status_of();
+    size_t i, joins = 0;
+    const json_t *o;
+    json_array_foreach(json_object_get(told, "operations"), i, o)
+        joins += strcmp(json_string_value(json_object_get(o, "what")), "join") == 0;
+    assert_int_equal(joins, 3); // of processes, and not of their loops
+    json_decref(told);
     world_crash(&w.actors[2]);
     world_crash(&w.actors[0]);
     struct err e = world_finish(&w, 60 * SECONDS);
