@@ -28,7 +28,8 @@ static inline size_t key_texts_find(const struct key_texts *t, uint64_t key)
     return t->n > 0 ? *key_set_place(&t->set, t->key, key) : 0;
 }
 
-// Returns the text of a number. The pointer is valid until the next text is added.
+// Returns the text of the key with this number, which is one less than what key_texts_find
+// returned. The pointer is valid until the next text is added.
 static inline char *key_texts_at(const struct key_texts *t, size_t number)
 {
     return t->text.data + t->at[number];

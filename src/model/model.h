@@ -197,11 +197,11 @@ struct model_work {
     size_t features;               // number of features for which there is room
     // For each group: its gradients, n floats for each feature.
     float *gradients[ACCESSOR_MAX_GROUPS];
-    float *share, *l2;   // for steps: a float for each feature
-    float *kept;         // values that `forward` stores for `backward` (model_ops.kept)
-    size_t stride;       // floats of `kept` for an example
-    size_t room;         // number of examples for which there is room in `kept`,
-    float *scores, *err; // the score of each example, and its d loss / d score
+    float *share, *l2; // for steps: a float for each feature
+    float *kept;       // values that `forward` stores for `backward` (model_ops.kept)
+    size_t stride;     // floats of `kept` for an example
+    size_t room; // number of examples for which `kept`, `scores` and `err` have room
+    float *scores, *err;           // the score of each example, and its d loss / d score
     const struct model_flow *flow; // NULL: no callbacks
     struct model_data_norm {       // state of data_norm
         size_t n, cap;             // count of numbers; features for which there is room
@@ -247,9 +247,9 @@ struct model_ops {
     // Returns TUG_EUSAGE for options that the model cannot use. May be NULL.
     int (*check)(const struct model_options *o, struct err *e);
 
-    // Sets a row's contents, as settings of the accessor features: `embed` weights (1
-    // before the call) and `dim` further ones (0 before the call). NULL: they are not
-    // changed.
+    // Sets the contents of a row, in settings of the accessor named `features`: `embed`
+    // weights (1 before the call) and `dim` further ones (0 before the call). NULL: these
+    // initial settings stay.
     void (*layout)(const struct model_options *o, struct accessor_options *ret);
 
     // The number of dense parameters after the biases (one bias per task), and their

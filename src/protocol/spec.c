@@ -35,7 +35,7 @@ int spec_make(struct table_spec *ret, uint32_t id, const struct table_config *c,
     const enum wire_mode modes[] = {
         [CONFIG_ASYNC] = WIRE_ASYNC, [CONFIG_SSP] = WIRE_SSP, [CONFIG_SYNC] = WIRE_SYNC};
     if (id >= SPEC_MAX_TABLES)
-        return err_set(e, TUG_EUSAGE, "table %u: numbers of tables are below %d", id,
+        return err_set(e, TUG_EUSAGE, "table %u: a table's number must be below %d", id,
                        SPEC_MAX_TABLES);
     TRY(table_config_check(c, e));
     *ret = (struct table_spec){

@@ -82,7 +82,7 @@ static void refuses(uint32_t id, const char *text, const char *says)
 static void test_refusals(void **state)
 {
     (void)state;
-    refuses(SPEC_MAX_TABLES, "name=a", "numbers of tables are below 4096");
+    refuses(SPEC_MAX_TABLES, "name=a", "a table's number must be below 4096");
     refuses(3, "name=a b", "cannot be the name of a table");
     refuses(3, "name=\x1b[31m", "cannot be the name of a table");
     refuses(3, "dims=2", "did you mean 'dim'?");

@@ -167,8 +167,8 @@ static int no_such_table(const struct save_chain *c, const char *table, struct e
                             m->tables[i].config.name);
         n += (size_t)(more > 0 ? more : 0);
     }
-    return err_set(e, TUG_EUSAGE, "'%s' holds no table '%s', but %s", c->paths[c->n - 1],
-                   table, names);
+    return err_set(e, TUG_EUSAGE, "'%s' holds no table '%s'; there are: %s",
+                   c->paths[c->n - 1], table, names);
 }
 
 int save_open_table(const struct save_chain *c, const char *table,

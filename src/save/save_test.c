@@ -441,7 +441,7 @@ static void test_leftovers(void **state)
     touch(saves_path(dir, "save-000002/manifest.json.fedcba9876543210.tmp"));
     touch(saves_path(dir, "save-000003/users-0.rows"));
     touch(saves_path(dir, "save-000003/notes.txt"));
-    // this manifest belongs to something else
+    // not a manifest of tug's, so this directory must be kept
     touch(saves_path(dir, "save-000004/manifest.json"));
     touch(saves_path(dir, "save-000004/users-0.rows"));
     touch(saves_path(dir, "save-0000005"));
@@ -528,7 +528,7 @@ static void test_find(void **state)
     assert_int_equal(c.n, 2);
     save_chain_close(&c);
     assert_int_equal(chdir(cwd), 0);
-    refuse(dir, "name=items; accessor=plain", TUG_EUSAGE, "no table 'items', but users");
+    refuse(dir, "name=items; accessor=plain", TUG_EUSAGE, "no table 'items'; there are: users");
     store_close(s);
 }
 

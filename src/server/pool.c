@@ -17,7 +17,8 @@ struct buffer {
     uint32_t size; // size class; CLASSES if the buffer is too large for one
 };
 
-static_assert(sizeof(struct buffer) <= LINE, "the header is the line before the memory");
+static_assert(sizeof(struct buffer) <= LINE,
+              "the header must fit into the cache line before the memory");
 
 struct pool {
     struct buffer *rest[CLASSES];

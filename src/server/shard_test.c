@@ -605,7 +605,7 @@ static void test_admin_operations(void **state)
     operate(w, 1012, 6, WIRE_CLEAR, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "there is no table 6");
     operate(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
-    lone_expect_refusal(w, TUG_EUSAGE, "numbers of tables are below 4096");
+    lone_expect_refusal(w, TUG_EUSAGE, "a table's number must be below 4096");
     operate(w, 1014, T, 99, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "order 99");
     struct msg_table_do far = {.table = T, .number = 1040, .low = 1015};

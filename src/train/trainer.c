@@ -404,8 +404,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(progress_name_labels(r->progress, reader_schema(r->reader), e));
     TRY(parameters_open(&r->parameters, &model, e));
     r->model = &r->parameters.model;
-    if (r->course->reads_data ||
-        c->cluster->peer != NULL) // a driver of workers computes nothing itself
+    // A driver of workers needs no guard: it computes nothing itself.
+    if (r->course->reads_data || c->cluster->peer != NULL)
         guard_layers(&model);
     if (r->rows->open != NULL)
         TRY(r->rows->open(r, e));

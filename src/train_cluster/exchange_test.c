@@ -400,8 +400,8 @@ static void repeated_piece(void **state)
     close_world();
 }
 
-// Dense parameters in parts, by gradients under sgd with a rate of 1, so that the
-// servers' values decrease by the pushed gradients. The rows' keys are pushed, too, with
+// These tests push dense parameters in parts. The rule is sgd with a rate of 1, so each push
+// lowers the servers' values by its gradients. The keys of rows are pushed, too, with
 // gradients of 0.
 
 static void open_parts(void)

@@ -115,7 +115,8 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
 #define NODE_HTTP_OPTIONS HTTP_OPTIONS(node.http)
 
-// Options of the processes of a cluster. Two rows, with their braces.
+// Options of the logs of a cluster's processes: two entries of a table of options, with
+// their braces.
 #define NODE_LOG_OPTIONS                                                                 \
     {NODE_LOG_FORMAT_OPTION},                                                            \
     {                                                                                    \

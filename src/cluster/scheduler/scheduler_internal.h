@@ -289,8 +289,8 @@ void scheduler_operations_print(const struct scheduler *s, struct json_out *o);
 // of a run is in the scheduler's own process.
 bool scheduler_is_guest(const struct scheduler *s, const struct sched_node *n);
 
-// Functions that serve one type of message each: of any peer (TO_DOOR), or of a node that
-// has joined (TO_SCHEDULER).
+// Each of these functions serves one type of message. TO_DOOR: any connected process may
+// send it; TO_SCHEDULER: only a node that has joined.
 #define TO_DOOR(NAME, name)                                                              \
     void scheduler_##name##_serve(struct scheduler *s, struct link *l, uint64_t request, \
                                   const struct msg_##name *m);

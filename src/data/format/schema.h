@@ -43,8 +43,9 @@ enum schema_use {
     SCHEMA_QUOTE,   // "none": quotes are ordinary text
     SCHEMA_EDGES,   // the bins of a column, one entry for each SCHEMA_BINS, in their
                     // order: the requested number of bins, and the edges
-    SCHEMA_WRITTEN, // Present if words of a data frame's cells are written as csv writers
-                    // do; without it, they are as with CELL_OLD (columns.h)
+    SCHEMA_WRITTEN, // Present if cells of a data frame become text as in csv files (True,
+                    // 1e16). Without it they become text as earlier versions of tug
+                    // wrote it (true, 19 for 19.0: CELL_OLD in columns.h)
     SCHEMA_TYPE,    // "bool NAME": the type of a data frame's column of words, by which
                     // spellings are mapped (reader_csv_fold.c)
     SCHEMA_DECIMAL, // ",": numbers have a decimal comma

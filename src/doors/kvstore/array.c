@@ -116,7 +116,8 @@ static void load_doubles(double *to, enum tug_dtype type, const void *from, size
     }
 }
 
-// Truncates x to the nearest integer in the range; 0 for NaN.
+// Rounds x towards zero. Returns `lowest` from `low` down, `highest` from `high` up, and 0
+// for NaN.
 static int64_t whole(double x, double low, double high, int64_t lowest, int64_t highest)
 {
     if (x != x)

@@ -226,8 +226,8 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
     return rc;
 }
 
-// Asks a server for the settings of a piece, and compares them. The server answers when
-// the key was made, so workers other than rank 0 wait here for init.
+// Asks a server for the settings of a piece, and compares them. The server answers
+// only once the key has been made, so workers other than rank 0 wait here for init.
 static int parts_look(struct tug_kvstore *s, struct kvs_entry *x,
                       const struct kvs_piece *p, uint64_t *rounds, struct err *e)
 {

@@ -353,7 +353,7 @@ static void test_two_arrive(void **state)
     struct table_spec other = lone_plain_spec(9, WIRE_ASYNC, WIDTH);
     struct incoming m = {.move = {.space = WIRE_SPACE_SPARSE, .partition = P + 1},
                          .n = 8};
-    lone_make_table(b, &other); // the other move has made it
+    lone_make_table(b, &other); // as if the move of partition P + 1 had
     train(a);
     struct buf x = bytes_of(a);
     struct err e;
