@@ -528,7 +528,8 @@ static void test_find(void **state)
     assert_int_equal(c.n, 2);
     save_chain_close(&c);
     assert_int_equal(chdir(cwd), 0);
-    refuse(dir, "name=items; accessor=plain", TUG_EUSAGE, "no table 'items'; there are: users");
+    refuse(dir, "name=items; accessor=plain", TUG_EUSAGE,
+           "no table 'items'; there are: users");
     store_close(s);
 }
 
