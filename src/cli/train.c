@@ -20,6 +20,8 @@ static int run_alone(struct train_setup *s, struct err *e)
     int rc = train_setup_run(s, result, e);
     if (rc == 0)
         rc = train_print(s, result, 0, 0, e);
+    else if (rc == TUG_EINTERRUPTED)
+        train_report_interrupted(s, result, 0, 0, e);
     mem_free(result);
     return rc;
 }

@@ -167,6 +167,24 @@ static int train_report_failed(const struct train_result *t, struct err *e)
                     t->saved[0] != '\0' ? ", the model is in " : "", t->saved);
 }
 
+void train_report_interrupted(struct train_setup *s, const struct train_result *t,
+                              uint32_t servers, uint32_t workers, struct err *why)
+{
+    struct result r = result_of(&s->config, t);
+    struct err e = {0};
+    if (s->config.report_file == NULL || r.examples == 0)
+        return;
+    r.servers = servers;
+    r.workers = workers;
+    report_data_warn(&s->report_data, why->text);
+    json_begin();
+    json_t *all = result_to_json(&r);
+    about_add_train(all, &r, s);
+    if (report_write_run(all, s->config.report_file, &e) != 0)
+        err_add(why, "; the page of --report is missing: %s", e.text);
+    json_decref(all);
+}
+
 int train_print(const struct train_setup *s, const struct train_result *t,
                 uint32_t servers, uint32_t workers, struct err *e)
 {

@@ -17,6 +17,11 @@ int train_open_log(const struct train_options *t, const struct options *o,
 int train_print(const struct train_setup *s, const struct train_result *t,
                 uint32_t servers, uint32_t workers, struct err *e);
 
+// Writes the page of --report, if it is wanted, about a run that was interrupted after some
+// data was read; `why` stands among the page's warnings. Adds to *why if this fails.
+void train_report_interrupted(struct train_setup *s, const struct train_result *t,
+                              uint32_t servers, uint32_t workers, struct err *why);
+
 // Prints the results of cross-validation.
 int train_print_cv(const struct train_setup *s, const struct cv *c, struct err *e);
 

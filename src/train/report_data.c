@@ -37,6 +37,13 @@ void report_data_end(struct report_data *p)
         log_collect_warnings(NULL);
 }
 
+void report_data_warn(struct report_data *p, const char *text)
+{
+    // If memory is short, or the page has many warnings, this one is missing.
+    if (buf_add(&p->warnings, text, strlen(text)) == 0)
+        (void)buf_add(&p->warnings, "\n", 1);
+}
+
 void report_data_keep(struct report_data *p)
 {
     if (p != NULL)

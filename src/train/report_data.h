@@ -58,6 +58,9 @@ void report_data_note(struct report_data *p, uint32_t pass,
 void report_data_note_share(struct report_data *p, uint32_t pass, double share,
                             const struct metrics_stream *seen, enum loss loss);
 
+// Adds a warning to those of the page. `p` must not be NULL.
+void report_data_warn(struct report_data *p, const char *text);
+
 // Keeps the curves of the latest validation, because it was the best so far.
 void report_data_keep(struct report_data *p);
 

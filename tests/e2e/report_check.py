@@ -9,6 +9,7 @@ import html.parser
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 
@@ -121,6 +122,25 @@ def check_train():
     again = json.loads(subprocess.run(command, shell=True, capture_output=True, check=True).stdout.splitlines()[-1])
     expect(again["auc"] == found["auc"], f"the command on the page gives another result: {command}")
     return found
+
+
+def check_interrupted():
+    """A run that is interrupted writes a page about what it has done, alone and on a cluster."""
+    for name, words, cluster in (("i.html", ["train"], []), ("ic.html", ["launch", "--servers", "1", "--workers", "1", "--"], ["train"])):
+        words = [*words, *cluster, "--data", os.path.abspath("train.csv"), "--format", "csv", "--label", "y", "--epochs", "1000000",
+                 "--report", os.path.abspath(name)]
+        with subprocess.Popen([TUG, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+            said = ""
+            while "pass 2/" not in said:
+                line = run.stdout.readline()
+                expect(line, f"{words} ended: {said}")
+                said += line
+            run.send_signal(signal.SIGINT)
+            said += run.stdout.read()
+        expect(run.returncode == 130, f"an interrupted run ended with {run.returncode}: {said}")
+        found = json.loads(Page(name).carried)
+        check_page(name, found, ["course", "history"])
+        expect(found["epochs"] >= 2 and any("interrupted" in one for one in found["run"]["warnings"]), f"{name}: {found['run']}")
 
 
 def count_ones(path):
@@ -247,4 +267,5 @@ check_runs()
 check_others()
 check_refusals()
 check_cluster()
+check_interrupted()
 sys.exit(look(["r.html", "e.html", "v.html", "n.html", "both.html"]))

@@ -152,6 +152,9 @@ static int work_and_drive(struct trainer *t, struct err *e)
     if (rc != 0)
         atomic_store(&node_interrupted, true);
     pthread_join(thread, NULL);
+    if (t->rc == TUG_EINTERRUPTED)
+        train_report_interrupted(&t->setup, &t->result, t->result.servers,
+                                 t->result.workers, &t->error);
     // A worker that the scheduler ended with the run has no error of its own.
     if (t->rc != 0 &&
         (rc == 0 || rc == TUG_EINTERRUPTED || e->reason == REASON_RUN_ENDED)) {

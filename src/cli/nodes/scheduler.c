@@ -325,9 +325,11 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
                           const struct err *why, struct err *e)
 {
     const struct err *end = why;
-    if (p->drives && p->driver_rc == TUG_EINTERRUPTED)
+    if (p->drives && p->driver_rc == TUG_EINTERRUPTED) {
+        train_report_interrupted(&p->setup, &p->result, (uint32_t)v->servers,
+                                 (uint32_t)v->workers, &p->driver_error);
         end = &p->driver_error; // the driver's error names the checkpoint
-    else if (p->drives && why->code == 0)
+    } else if (p->drives && why->code == 0)
         end = &p->driver_error;
     int rc = p->drives && p->driver_rc == 0
                  ? train_print(&p->setup, &p->result, (uint32_t)v->servers,
