@@ -377,8 +377,8 @@ struct tug_accessor {
     // Adds the `pushed` floats of a push to the statistics. It is not called for examples
     // that are pushed again (tug_again). NULL: adds nothing.
     void (*seen)(void *ctx, float *stats, const float *pushed);
-    // Returns the score by which a table over its budget chooses the rows to remove. If
-    // it is NULL, all scores are 0.
+    // Returns the score of a row. A table over its budget removes rows with the lowest
+    // scores first. If it is NULL, all scores are 0.
     float (*score)(void *ctx, const float *stats);
     // Decays the statistics in tug_shrink, and returns true to remove the row. NULL: does
     // neither.

@@ -34,10 +34,11 @@ const struct option_table cli_report_options = {
              "run, the file is the page that --report writes. For several runs, the "
              "page compares their metrics and curves, and shows the options and data "
              "in which they differ. See docs/reports.md.",
-    .examples = "tug train --data day.csv --format csv --model lr --valid 0.1 --report "
-                "lr.html\n"
-                "tug report lr.html fm.html --out both.html\n"
-                "tug report model1 model2 --out both.html     # directories of --out",
+    .examples =
+        "tug train --data day.csv --format csv --model lr --valid 0.1 --report "
+        "lr.html\n"
+        "tug report lr.html fm.html --out both.html\n"
+        "tug report model1 model2 --out both.html     # directories of tug train --out",
     .operands = "runs",
     CLI_OPTIONS(options),
 };

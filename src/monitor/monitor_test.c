@@ -547,7 +547,8 @@ static void waits_until_the_end_is_seen(void **state)
     assert_false(monitor_is_seen(monitor));
     browse_says(url, "/healthz", 200, "alive");
     assert_false(monitor_is_seen(monitor));
-    browse_says(url, "/metrics", 200, "tug_run_state{"); // not the facts of before
+    // the facts from before do not count as seen
+    browse_says(url, "/metrics", 200, "tug_run_state{");
     while (!monitor_is_seen(monitor))
         sched_yield();
     assert_true(atomic_load(&asked) > before);

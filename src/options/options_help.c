@@ -215,7 +215,7 @@ static void help_group(const char *group, struct page *p)
     options_help_put(p, "\n");
 }
 
-// Writes a text of the table, in which a newline ends a paragraph.
+// Writes a text from the table of options; a newline in it ends a paragraph.
 static void help_text(struct page *p, const char *text)
 {
     while (*text) {

@@ -130,8 +130,8 @@ static void assert_falls_back(void)
     assert_false(runtime_dir_look(0, path));
 }
 
-// The variable is unset, is not a path, names a missing directory, or is left from the
-// user before sudo.
+// The variable is unset, is not a path, names a missing directory, or still names the
+// directory of the user who called sudo.
 static void test_directory_in_tmp_without_a_usable_variable(void **state)
 {
     (void)state;

@@ -271,8 +271,9 @@ int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle)
     bool copied_already = p == c->at && c->stage != CUT_BEGIN;
     if (cut_read_out(c, p) || copied_already)
         return cut_row_made(s, p, handle);
-    if (c->o.mode == SAVE_DELTA) { // the row may have changed before the cut: see
-                                   // cold_delta.c
+    // The row may have changed before the cut, when it was in memory earlier (cold_delta.c),
+    // so a delta needs it.
+    if (c->o.mode == SAVE_DELTA) {
         TRY(handle_bits_reserve(&c->changed, table_handles(s->rows)));
         TRY(handle_list_add(&c->parts[p].changed, handle));
         handle_bit_clear(&c->made, handle);

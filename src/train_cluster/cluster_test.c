@@ -389,8 +389,8 @@ static void test_schedule(void **state)
 }
 
 // However many threads compute the gradients of a batch, the sums differ only by
-// rounding. This also holds for layers with many units, although a single thread
-// transfers them one by one.
+// rounding. This also holds for layers with many units, which a run with a single thread
+// pulls and pushes layer by layer.
 static void test_threads_together(void **state)
 {
     (void)state;

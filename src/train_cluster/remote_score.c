@@ -74,8 +74,9 @@ const struct pieces *remote_score_pieces(const struct remote_worker *w, bool tes
     return w->score == NULL ? NULL : test ? w->score->test : w->score->valid;
 }
 
-// Finds the files of --valid or --test to which a leased file belongs; they come after
-// those to train on and the buckets.
+// Returns the files of --valid or --test that contain the leased file number *file, and
+// makes *file an index into them; NULL if neither does. The numbers count the files to train
+// on first, then the buckets, then --valid and --test.
 static struct pieces *remote_score_find(const struct remote_worker *w, uint32_t *file)
 {
     const struct remote_score *s = w->score;

@@ -44,7 +44,7 @@ def _penalty(optimizer: str, settings: Dict[str, Any]) -> Dict[str, float]:
                 "all parameters of a net are trained" if name.startswith("parameter") else
                 "gradients are not clipped" if name == "grad_clip" else "optimizers have no names"))
         if not isinstance(value, (L2Decay, float)):
-            raise UsageError(f"{optimizer}: {name} must be L2Decay(c), or c")
+            raise UsageError(f"{optimizer}: {name} must be L2Decay(c) or a float c, such as 1e-4")
         found["l2"] = value.coefficient if isinstance(value, L2Decay) else real(value, name, 0, 1e30)
     return found
 

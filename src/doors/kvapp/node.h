@@ -348,7 +348,8 @@ int kv_numbers_take(struct tug_node *n, uint32_t from, struct received *q);
 // its sentence, or code 0 and `what` as a body.
 void kv_numbers_answered(struct received *q, int code, const void *what, size_t bytes,
                          bool has_values);
-// Frees the numbers of nodes that are dead or have left, or with `all` of all nodes.
+// Frees what is known of numbered requests from nodes that are dead or have left; if `all`
+// is true, from every node.
 void kv_numbers_forget(struct tug_node *n, bool all);
 
 // Defined in peers.c:

@@ -21,7 +21,7 @@ struct step {
     // nadam: momentum of this update and of the next one, and the product of all momenta so
     // far
     double momentum, next, product;
-    uint64_t at;    // index in the array of the first weight
+    uint64_t at;    // the first weight's index in the array
     uint64_t noise; // the stream of random numbers of this update
     bool second;    // lamb: the second pass, which changes the weights by the norms
     double weights, steps; // lamb: sums of squares of the weights and of the steps

@@ -23,8 +23,8 @@ static_assert((int)TUG_PATH_MAX == FILE_PATH_MAX, "a path is as long as os/file.
 static_assert((int)TUG_TABLES_MAX == SPEC_MAX_TABLES,
               "there are as many tables as protocol/spec.h says");
 
-// Waits for a request that was sent while the van was lent to this thread. ts 0 means
-// that it could not be sent.
+// Waits for a request that this thread sent between calls_enter and pump_leave. ts 0 means
+// that it could not be sent; then last_error() says why.
 static int wait_for(struct tug_client *c, client_ts ts)
 {
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
@@ -44,8 +44,9 @@ static int below(struct tug_client *c, enum wire_root kind, const char *path,
 
 // ---------------------------------------------------------------- tables
 
-// Converts the path of the cold tier. Relative paths stay, as they are below the servers'
-// cold root; a cluster in this process has no root, so there they become absolute.
+// Makes the path of the cold tier relative to the servers' cold root. A relative path is
+// below this root already. A cluster in this process has no root; there a relative path
+// becomes absolute.
 static int set_cold(struct tug_client *c, struct table_config *config)
 {
     char rest[FILE_PATH_MAX];

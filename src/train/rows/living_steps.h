@@ -25,9 +25,10 @@ void living_steps_batch(struct worker *w, size_t size, uint64_t number);
 int living_steps_take(struct worker *w, const uint64_t *order, size_t n,
                       const struct hot_copies *hot);
 
-// Sets the parts of a hot row that workers copy: the columns of weights, not the
-// statistics. Sets 0 unless rows cannot be removed while copies exist and these columns
-// are adjacent.
+// Writes to ret how many floats of each piece of a hot row workers copy: of its weights and
+// the state of its rules, not of its statistics. ret stays as it was, so nothing is copied,
+// if the table has a budget (a row could be removed while copies of it exist) or these
+// columns are not adjacent.
 void living_steps_copied(const struct living_rows *l, uint32_t ret[HOT_PIECES]);
 bool living_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES]);
 
