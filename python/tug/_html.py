@@ -83,7 +83,7 @@ def _metrics(results: Dict[str, float]) -> str:
     kinds = [kind for kind in ("train", "valid", "test")
              if any(name.startswith(f"{kind}.") for name in results)]
     rows = [[name, *(_number(results.get(f"{kind}.{name}")) for kind in kinds)] for name in _METRICS]
-    names = {"train": "training", "valid": "validation", "test": "test"}
+    names = {"train": "training, last pass", "valid": "validation, best pass", "test": "test"}
     return _table(["", *(names[kind] for kind in kinds)], [row for row in rows if any(row[1:])]) if kinds else ""
 
 

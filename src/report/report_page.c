@@ -281,6 +281,12 @@ static void show(struct page *p, const json_t *v, const char *where)
 
 // Appends a table with one row for each member of an object, without members that are
 // lists or objects.
+// Returns whether this member counts processes of a cluster. A run in one process has 0.
+static bool n_of_others(const char *name)
+{
+    return strcmp(name, "workers") == 0 || strcmp(name, "servers") == 0;
+}
+
 static void members(struct page *p, const json_t *o, const char *place, const char *names,
                     const char *headings)
 {
@@ -291,7 +297,9 @@ static void members(struct page *p, const json_t *o, const char *place, const ch
         snprintf(name, sizeof(name), "%.*s", (int)n, names);
         const json_t *v = json_object_get(o, name);
         const char *words = json_string_value(v);
-        if (v != NULL && !json_is_null(v) && (words == NULL || words[0] != '\0')) {
+        bool alone = n_of_others(name) && json_integer_value(v) == 0;
+        if (v != NULL && !json_is_null(v) && !alone &&
+            (words == NULL || words[0] != '\0')) {
             char where[128];
             snprintf(where, sizeof(where), "%s/%s", place, name);
             html_add(p, "<tr><td>%.*s</td><td>", (int)h, headings);
@@ -304,21 +312,28 @@ static void members(struct page *p, const json_t *o, const char *place, const ch
     html_add(p, "</tbody></table>\n");
 }
 
-// Shows the command that repeats the run, and the directory that it was given in.
+// Shows the command that repeats the run, and the directory that it was given in. A directory
+// with a save is not written to again.
 static void repeat(struct page *p, const json_t *result, const json_t *run)
 {
     const char *directory = member_text(run, "directory");
-    bool cluster = json_is_number(json_object_get(result, "servers"));
+    json_int_t servers = json_integer_value(json_object_get(result, "servers")),
+               workers = json_integer_value(json_object_get(result, "workers"));
     html_add(p, "<p>This command");
     if (*directory != '\0') {
         html_add(p, ", in the directory <b>");
         html_text(p, directory);
         html_add(p, "</b>,");
     }
-    html_add(p, " repeats it%s:</p>\n<pre>",
-             cluster ? ", on a cluster behind 'tug launch --servers S --workers W --' in "
-                       "place of 'tug'"
-                     : "");
+    html_add(p, " repeats it");
+    if (servers > 0)
+        html_add(p,
+                 ", on a cluster behind 'tug launch --servers %lld --workers %lld --' in "
+                 "place of 'tug'",
+                 (long long)servers, (long long)workers);
+    if (*member_text(result, "out") != '\0')
+        html_add(p, ", with another directory for --out");
+    html_add(p, ":</p>\n<pre>");
     html_text(p, member_text(run, "command"));
     html_add(p, "</pre>\n");
 }

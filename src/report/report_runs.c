@@ -197,7 +197,7 @@ static void option_row(struct runs *r, const char *name)
                          : is_of_save(run) ? "unknown"
                          : !by_default     ? "–"
                          : usual != NULL   ? usual
-                                           : "");
+                                           : "none");
         if (by_default)
             html_add(&r->p, " <span class=\"usual\">(default)</span>");
         html_add(&r->p, "</td>");

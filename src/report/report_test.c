@@ -246,6 +246,23 @@ static void test_runs_of_two_commands(void **state)
     assert_non_null(strstr(page, "None, as far as the results tell."));
 }
 
+// A line of one point is drawn as a dot, since it would not be seen.
+static void test_one_point(void **state)
+{
+    (void)state;
+    static const double x[] = {1, 2, NAN}, y[] = {1, NAN, 3};
+    for (size_t n = 1; n <= 3; n++) {
+        struct page p = {.b = BUF_INIT(1 << 20)};
+        struct svg_series s = {.name = "n", .mark = SVG_LINE, .n = n, .x = x, .y = y};
+        struct svg_chart c = {SVG_FITTED, .title = "t", .x = "x",
+                              .y = "y",   .series = &s, .n = 1};
+        svg_chart(&p, &c);
+        assert_int_equal(p.rc, 0);
+        assert_non_null(memmem(p.b.data, p.b.len, "<circle", 7));
+        buf_free(&p.b);
+    }
+}
+
 // The page names units, and shows the command that repeats the run.
 static void test_the_run(void **state)
 {
@@ -260,7 +277,11 @@ static void test_the_run(void **state)
     assert_non_null(strstr(page, "data-of=\"/seconds/train\">0.2500</data>"));
     assert_non_null(strstr(page,
                            "in the directory <b>/a&lt;b</b>, repeats it, on a cluster "
-                           "behind 'tug launch --servers S --workers W --'"));
+                           "behind 'tug launch --servers 1 --workers 2 --'"));
+    page = page_of("{\"command\":\"train\",\"servers\":0,\"workers\":0,\"out\":\"m\","
+                   "\"run\":{\"command\":\"tug train\"}}");
+    assert_non_null(strstr(page, "repeats it, with another directory for --out:</p>"));
+    assert_null(strstr(page, "<td>workers</td>"));
     page = page_of(
         "{\"command\":\"eval\",\"keys\":3,\"run\":{\"command\":\"tug eval\"}}");
     assert_non_null(strstr(page, "<p>This command repeats it:</p>"));
@@ -278,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_ticks),
         cmocka_unit_test(test_runs_of_two_commands),
+        cmocka_unit_test(test_one_point),
         cmocka_unit_test(test_the_run),
     };
     return cmocka_run_group_tests(tests, files_begin_in_memory, files_end);

@@ -150,6 +150,14 @@ static void axes(const struct drawing *d, const struct svg_chart *c)
     html_add(d->p, "</text>\n");
 }
 
+static size_t points_of(const struct svg_series *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n += isfinite(s->x[i]) && isfinite(s->y[i]);
+    return n;
+}
+
 static void draw_line(const struct drawing *d, const struct svg_series *s)
 {
     bool down = false, any = false;
@@ -252,8 +260,8 @@ void svg_chart(struct page *p, const struct svg_chart *c)
             draw_bars(&d, s);
         else
             draw_line(&d, s);
-        if (s->mark == SVG_DOTS)
-            draw_dots(&d, s);
+        if (s->mark == SVG_DOTS || (s->mark != SVG_BARS && points_of(s) == 1))
+            draw_dots(&d, s); // a line through one point shows nothing
     }
     html_add(p, "</svg>\n");
     if (c->note != NULL) {

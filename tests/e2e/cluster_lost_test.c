@@ -49,7 +49,7 @@ static void server_killed(void **state)
     cluster_ends("run", 4, ENDS_WITHIN);
     cluster_said("run", killed);
     cluster_said("run", "partitions");
-    cluster_said("run", "the last checkpoint is saved/save-");
+    cluster_said("run", "the last save is saved/save-");
     cluster_said("run", "--resume");
     cluster_none_left();
 }

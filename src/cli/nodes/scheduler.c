@@ -318,7 +318,7 @@ static void name_checkpoint(const struct process *p, struct err *e)
     const char *out = p->setup.config.out;
     if (e->code != TUG_EIO || !p->drives || out == NULL || save_find(out, dir, NULL) != 0)
         return;
-    err_add(e, " (the last checkpoint is %s: --resume continues from it)", dir);
+    err_add(e, " (the last save is %s: --resume continues from it)", dir);
 }
 
 static int finish_process(struct process *p, const struct scheduler_values *v,

@@ -159,8 +159,8 @@ static void test_loops(void **state)
     assert_int_equal(e.code, TUG_EIO);
     assert_non_null(
         strstr(e.text, "server 0 (host:10) is gone, and with it partitions "));
-    assert_non_null(strstr(e.text, " of 64 (there is no replica); resume from the last "
-                                   "checkpoint"));
+    assert_non_null(strstr(e.text, " of 64 (there is no replica); --resume "
+                                   "continues from the last save, if there is one"));
     world_close(&w);
 }
 
@@ -171,8 +171,10 @@ static void test_server_dies(void **state)
     guest_add_all(1, 2, false);
     w.actors[1].late = true; // this worker does nothing
     world_crash(&w.actors[0]);
-    check_end(TUG_EIO, "server 0 (host:10) is gone, and with it partitions 0-63 of 64 "
-                       "(there is no replica); resume from the last checkpoint");
+    check_end(
+        TUG_EIO,
+        "server 0 (host:10) is gone, and with it partitions 0-63 of 64 "
+        "(there is no replica); --resume continues from the last save, if there is one");
 }
 
 // After a server's death, a member that asks for the roster gets none, because some
