@@ -9,6 +9,8 @@
 // the same result, since nothing is trained before the next pass is opened.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include "base/alloc.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
@@ -53,11 +55,34 @@ static int print_note(struct run *r, struct kept_run *k, struct buf *to, struct 
         rc = err_nomem(e, "the note of a pass");
     if (rc == 0)
         rc = kept_run_print(k, &text, e);
+    if (rc == 0 && strlen(text) >= to->max)
+        rc = err_set(e, TUG_EUSAGE,
+                     "the state of the run (its history, columns and position) has more "
+                     "than the %zu bytes that a scheduler with --state keeps; leave out "
+                     "--state",
+                     to->max);
     if (rc == 0 && buf_printf(to, "%s", text) != 0)
         rc = err_nomem(e, "the note of a pass");
     mem_free(text);
     buf_free(&history);
     return rc;
+}
+
+// A note has the history of all passes, so a run may not have more passes than fit. A pass
+// with one label and validation takes 190 bytes.
+enum { PASS_BYTES = 256 };
+
+static int check_passes(const struct run *r, struct err *e)
+{
+    uint32_t labels = r->history->labels > 0 ? r->history->labels : 1;
+    uint32_t most = WIRE_BYTES_MAX / PASS_BYTES / labels;
+    if (r->config->epochs <= most)
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "--epochs %u: a scheduler with --state keeps the history of at most %u "
+        "passes; give fewer, or leave out --state",
+        r->config->epochs, most);
 }
 
 int driver_note(struct run *r, uint64_t pass, const struct train_result *result,
@@ -66,6 +91,7 @@ int driver_note(struct run *r, uint64_t pass, const struct train_result *result,
     struct driver *d = r->driver;
     if (!r->config->cluster->keeps)
         return 0;
+    TRY(check_passes(r, e));
     struct kept_run k = {.examples = d->examples,
                          .trained = result->trained_examples,
                          .saved_batches = d->saved_batches,

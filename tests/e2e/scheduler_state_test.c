@@ -199,6 +199,11 @@ static void test_refusals(void **state)
                  refused[i]);
         e2e_says(files_path("--state cannot be used with %.7s", refused[i]));
     }
+    // The lines of passes in a pipe cannot be written again.
+    cluster_system("mkfifo pipe");
+    tug_ends(2, "scheduler --servers 1 --workers 1 --state s -- train --data x.csv "
+                "--format csv --history pipe");
+    e2e_says("--state cannot be used with a stream as --history");
 }
 
 static int begin_all(void **state)

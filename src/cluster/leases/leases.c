@@ -154,9 +154,9 @@ static bool has_room(struct leases *l, struct wire_text report)
     return buf_reserve(leases_reports(l), sizeof(report.n) + report.n) == 0;
 }
 
-// Appends a report for the driver. A report of training is dropped if memory is short: it
-// is used only for the display and the mean loss of the pass, and the reported work
-// counts as done without it.
+// Appends a report for the driver. Without a journal the driver fetches reports all the
+// time, and a report of training is dropped if memory is short: it is used only for the
+// display and the mean loss of the pass, and the reported work counts as done without it.
 static void keep_report(struct leases *l, struct wire_text report)
 {
     if (report.n == 0 || !has_room(l, report))
@@ -176,7 +176,7 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
     *ret_forget = false;
     if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
         return false;
-    if (leases_scores(l) && !has_room(l, m->report)) {
+    if ((leases_scores(l) || l->kept != NULL) && !has_room(l, m->report)) {
         if (l->kept != NULL)
             l->kept->full = true;
         return false; // the worker keeps the piece and reports again

@@ -198,7 +198,8 @@ static void row_data(struct row *r, struct leases *l)
     ROW_NUMBER(r, l->valid);
     ROW_NUMBER(r, l->buckets);
     ROW_NUMBER(r, n);
-    r->bad |= l->scored > n || l->valid > l->scored || n > r->n + l->n_files;
+    r->bad |= l->scored > n || l->valid > l->scored ||
+              (l->buckets != 0 && l->scored >= n) || n > r->n + l->n_files;
     if (r->to == NULL && n != l->n_files && !r->bad) {
         leases_free_files(l->files, l->n_files);
         l->files = mem_zalloc(((size_t)n + 1) * sizeof(*l->files));

@@ -326,6 +326,35 @@ static void test_reports_come_again(void **state)
     keeps = false;
 }
 
+// Reports of training that a journal cannot keep are not dropped: the run must end, since
+// the driver would count too few examples and bad lines.
+static void test_kept_reports_are_full(void **state)
+{
+    enum { BYTES = 32 << 20 }; // a stage keeps 48 MB
+    char *report = mem_zalloc(BYTES);
+    (void)state;
+    assert_non_null(report);
+    begin(0);
+    assert_int_equal(leases_keep(l), 0);
+    open_pass(1, WIRE_PASS_PIECES);
+    struct msg_leased got = ask(FIRST);
+    assert_true(leases_done(
+        l, FIRST,
+        &(struct msg_piece_done){
+            .pass = 1, .file = got.file, .index = got.index, .report = {report, BYTES}},
+        &(bool){0}));
+    assert_false(leases_full(l));
+    got = ask(FIRST);
+    assert_false(leases_done(
+        l, FIRST,
+        &(struct msg_piece_done){
+            .pass = 1, .file = got.file, .index = got.index, .report = {report, BYTES}},
+        &(bool){0}));
+    assert_true(leases_full(l));
+    leases_close(l);
+    mem_free(report);
+}
+
 // Rows that are damaged in any way are refused, or give leases that hold.
 static void test_damaged_rows(void **state)
 {
@@ -391,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_workers_agree_on_data),
         cmocka_unit_test(test_passes_of_a_killed_scheduler),
         cmocka_unit_test(test_reports_come_again),
+        cmocka_unit_test(test_kept_reports_are_full),
         cmocka_unit_test(test_damaged_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

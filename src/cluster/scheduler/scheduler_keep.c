@@ -448,14 +448,21 @@ void scheduler_keep_close(struct scheduler *s)
     s->keep = NULL;
 }
 
+// Returns whether the node was in the process of the scheduler that was killed. Processes of
+// other machines and containers may have the same number.
+static bool was_here(const struct scheduler *s, const struct sched_node *n)
+{
+    return n->n.role == WIRE_DRIVER && n->n.pid == s->keep->pid &&
+           (s->o.host == NULL || strcmp(n->n.host, s->o.host) == 0);
+}
+
 // The driver of the run was a thread of the scheduler that was killed. Another one opens
 // its pass again.
 static void part_with_driver(struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         struct sched_node *n = &s->nodes[i];
-        bool own = n->n.role == WIRE_DRIVER && n->n.pid == s->keep->pid;
-        if (!n->used || (!own && !n->drives))
+        if (!n->used || (!n->drives && !was_here(s, n)))
             continue;
         n->drives = false;
         scheduler_gone(s, n, true);

@@ -96,9 +96,9 @@ void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
         s->n_forgets--;
     if (leases_full(s->leases))
         scheduler_end(s, TUG_EDATA,
-                      "the results of scoring --valid or --test are larger than a "
-                      "scheduler with --state can keep; leave out --state, or score on "
-                      "fewer examples");
+                      "the workers' reports of a pass, about training or scoring, have "
+                      "more bytes than a scheduler with --state can keep (48 MB); leave "
+                      "out --state, or give a pass less data");
     answer(s, n, request, 0, NULL);
 }
 
