@@ -18,8 +18,8 @@
 //   ins_num         1           examples
 //
 // Sums are whole numbers in units of 2^-30 of an example, so that all values have the
-// same bits however the examples were divided into batches or among workers, and in
-// whatever order they were added. Resolution: probabilities within one bucket, by default
+// same bits, whether the examples were divided into batches or among workers one way or
+// another, and in any order of adding. Resolution: probabilities within one bucket, by default
 // 1/4,096 of the range, tie in the AUC; the errors of one example are rounded to 2^-30.
 //
 // Functions return a status of tug/tug.h; those that reduce wait for all workers, the

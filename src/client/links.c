@@ -68,8 +68,8 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
 }
 
 // Lets slices for which the loop had no room wait for their pause on a new link, too. The
-// others are sent first: they may be what makes room, and while links break after a few
-// messages, they would never get through behind many that are refused again.
+// other slices are sent first. They may make room, and while links break after a few
+// messages, they would never arrive behind many slices that are refused again.
 static void greeted(struct peer *p, uint64_t now)
 {
     for (struct slice *s = p->first; s != NULL; s = s->behind)

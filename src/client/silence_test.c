@@ -219,8 +219,8 @@ static bool mute_once(struct server *s, van_link link, const struct van_message 
     return false;
 }
 
-// A link brings the client's messages and no answers. The requests that the client sends
-// again leave it, and are no signs of life.
+// A link brings the client's messages and no answers. The client sends requests
+// again, and these leave it, but they are not a sign of life of the server.
 static void test_half_dead(void **state)
 {
     (void)state;

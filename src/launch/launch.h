@@ -58,7 +58,7 @@ struct launch_options {
     const char *http_own;
     // Called with --http-targets when a run has failed and all its processes have
     // ended. Until it returns, the file lists only the scheduler's address, which
-    // no process uses then.
+    // no process uses any more.
     void (*failed)(void *ctx, const char *address, const struct err *why);
     void *failed_ctx;
 };

@@ -16,7 +16,8 @@ struct monitor_address {
     char host[NI_MAXHOST]; // the host as the user typed it; "" for a Unix socket
     uint16_t port;
     char path[108]; // path of a Unix socket; "" for TCP
-    // The st_dev and st_ino identify the socket that address_listen made at `path`.
+    // These values of st_dev and st_ino identify the socket that address_listen made at
+    // `path`.
     uint64_t device, file;
     bool loopback;             // also true for a Unix socket
     char url[NI_MAXHOST + 32]; // the monitor's URL, set by address_listen

@@ -60,8 +60,8 @@ json_t *history_to_json(const struct history *h);
 int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 
-// The same as a text, to which history_print appends. history_parse returns TUG_EDATA,
-// naming `name`, if the text is damaged.
+// These functions do the same with a text. history_print appends to `to`. history_parse
+// returns TUG_EDATA, naming `name`, if the text is damaged.
 int history_print(const struct history *h, struct buf *to, struct err *e);
 int history_parse(struct history *ret, const char *text, size_t n, const char *name,
                   struct err *e);

@@ -103,8 +103,8 @@ struct driver {
     bool began;        // a pass has begun
     // With shares: the number of batches by which a save is announced ahead.
     uint64_t ahead;
-    // The number of the pass with which this driver goes on; 0: it begins a run, or another
-    // pass has followed.
+    // The number of the pass with which this driver goes on. It is 0 if the driver began
+    // the run itself, or if another pass has followed.
     uint64_t goes_on;
     uint64_t steps; // with a table's steps: their number when the pass was opened
 };

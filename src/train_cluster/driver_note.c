@@ -29,7 +29,8 @@ static int read_steps(struct run *r, uint64_t *ret, struct err *e)
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
-// Describes the run as it stands, with the position in the pass from which it was resumed.
+// Describes the current state of the run, with the position in the pass from which the run
+// was resumed.
 static int describe(struct run *r, uint64_t pass, const struct train_result *result,
                     char **ret, struct err *e)
 {

@@ -21,8 +21,8 @@ struct frame_calls {
     void *(*place)(void *ctx, uint16_t type, uint64_t request, const union wire_any *head,
                    uint64_t body_bytes);
     bool (*message)(void *ctx, struct van_message *m); // returns false to stop reading
-    // The message was discarded. TUG_EIO: there is no room for it now (REASON_NO_ROOM);
-    // TUG_EUSAGE: it can never have room. May be NULL.
+    // The message was discarded. The code in *why is TUG_EIO if there is no room for it now
+    // (REASON_NO_ROOM), and TUG_EUSAGE if it can never have room. May be NULL.
     void (*refused)(void *ctx, uint16_t type, uint64_t request, const struct err *why);
 };
 

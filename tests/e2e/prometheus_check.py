@@ -9,13 +9,11 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
-import random
 import re
 import secrets
 import signal
 import subprocess
 import sys
-import time
 
 import prometheus_kit
 from prometheus_kit import Prometheus, free_port, wait
@@ -191,14 +189,16 @@ def standing(p):
         with open("targets-p.json", encoding="utf-8") as file:
             page = next(t for t in json.load(file) if t["labels"]["process"] == "scheduler")["targets"][0]
 
+        def facts():
+            return json.loads(prometheus_kit.get(f"http://{page}/status.json"))["run"]
+
         def stands_in(state):
             os.kill(server, signal.SIGSTOP)
-            time.sleep(1.5)
-            facts = json.loads(prometheus_kit.get(f"http://{page}/status.json"))["run"]
-            if facts["state"] == state and facts["seconds_since_progress"] > 1:
+            wait("the run stands", lambda: facts()["seconds_since_progress"] > 1)
+            if facts()["state"] == state:
                 return True
             os.kill(server, signal.SIGCONT)
-            time.sleep(random.random() / 10)
+            wait("the run goes on", lambda: facts()["seconds_since_progress"] < 1)
             return False
 
         for state, alert in (("validating", "TugRunNoProgress"), ("saving", "TugSaveStalled")):

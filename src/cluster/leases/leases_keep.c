@@ -141,7 +141,7 @@ bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n)
 
 // ------------------------------------------------------------------------------- the rows
 
-// A text of any length, in a buffer.
+// Writes or reads a text of any length, which is kept in a buffer.
 static void row_buf(struct row *r, struct buf *b)
 {
     size_t n = b->len;

@@ -47,8 +47,8 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
     return true;
 }
 
-// From now on the link has heartbeats of this process only. The process that used the
-// link before is treated as if its link had closed.
+// Takes the link for this process, whose heartbeats alone it has from now on. The process
+// that used the link before is treated as if its link had closed.
 static void take_process(struct scheduler *s, struct link *l, uint64_t process)
 {
     if (l->beats != SCHEDULER_NOBODY && l->beats_of != process) {

@@ -139,8 +139,8 @@ struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer
     return l.found;
 }
 
-// How long an app waits for the van to release the memory of its requests. The van drops the
-// queued messages of a closed link in less time.
+// An app waits this long for the van to release the memory of its requests. The van drops
+// the queued messages of a closed link in less time.
 #define LET_GO_NS (5 * SECOND_NS)
 
 // Returns whether the customer has no open request.

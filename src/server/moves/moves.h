@@ -69,7 +69,7 @@ struct incoming {
     uint32_t from; // node id of the source
     enum incoming_state state;
     struct session s; // with the source
-    // The first n bytes have arrived of the `total` that the source last announced. Those
+    // The first n bytes have arrived of the `total` that the source last announced. Bytes
     // that are not applied yet are in `bytes`.
     uint64_t n, total;
     struct buf bytes;

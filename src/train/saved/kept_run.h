@@ -1,6 +1,6 @@
-// The note of a driver with which a pass was opened: what another driver needs to go on with
-// the pass, when the scheduler and the driver in its process were killed. The scheduler keeps
-// it in its journal. The rows are on the servers, which live on.
+// A driver opens a pass with a note. If the scheduler and the driver in its process are
+// killed, another driver reads the note and goes on with the pass. The scheduler keeps the
+// note in its journal. The rows are on the servers, which live on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_KEPT_RUN_H
