@@ -213,6 +213,61 @@ static void test_refused_come_last_on_a_new_link(void **state)
     fake_close(c);
 }
 
+// A loop without room for a push, which then takes it for a push of an older placement, and
+// keeps the third one without an answer until its link is broken.
+static struct {
+    uint32_t refused, kept;
+    uint64_t greeted_at, sent_at; // on the second link
+} roomy;
+
+static bool serve_later(struct server *s, van_link link, const struct van_message *m)
+{
+    struct cluster *c = s->cluster;
+    struct msg_roster old = {.epoch = c->epoch};
+    if (m->type == MSG_HELLO && roomy.kept > 0)
+        roomy.greeted_at = van_now(s->van);
+    if (m->type != MSG_PUSH || roomy.refused++ < 8 || roomy.greeted_at != 0) {
+        s->full = m->type == MSG_PUSH && roomy.greeted_at == 0;
+        if (m->type == MSG_PUSH && roomy.sent_at == 0 && roomy.greeted_at != 0)
+            roomy.sent_at = van_now(s->van);
+        return false;
+    }
+    if (roomy.refused == 10)
+        roomy.kept++;
+    else
+        van_send(s->van, link, MSG_ROSTER, m->request, &old, NULL);
+    return true;
+}
+
+// A slice that was refused for another reason after a lack of room does not wait on a new
+// link.
+static void test_room_that_was_found(void **state)
+{
+    (void)state;
+    struct client_options o = fake_usual();
+    struct err e = {0}, why = {.code = TUG_EIO};
+    static float values[KEYS * WIDTH];
+    o.resend_ns = 0;
+    struct cluster *c = fake_open(1, 4, &o);
+    c->servers[0].answers = serve_later;
+    memset(&roomy, 0, sizeof(roomy));
+    struct client_push p = {.table = TABLE,
+                            .keys = c->keys,
+                            .n = KEYS,
+                            .values = values,
+                            .op = WIRE_GRADIENT,
+                            .rate = 1,
+                            .pass = 1,
+                            .examples = 1};
+    client_ts ts = client_push(c->client, &p, &e);
+    while (roomy.kept == 0)
+        assert_true(fake_step(c, 1000 * MS));
+    peer_break(peer_of(c->client, c->servers[0].node), &why, van_now(c->van));
+    assert_int_equal(fake_wait(c, ts, &e), 0);
+    assert_in_range(roomy.sent_at, roomy.greeted_at, roomy.greeted_at + 50 * MS);
+    fake_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_lists_that_are_forgotten),
         cmocka_unit_test(test_given_up_request_holds_no_memory),
         cmocka_unit_test(test_refused_come_last_on_a_new_link),
+        cmocka_unit_test(test_room_that_was_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,7 @@ static void take_refusal(struct slice *s, uint64_t epoch, uint64_t now)
 {
     struct client *c = s->peer->client;
     c->stats.refused++;
+    s->no_room = false;
     if (epoch > c->epoch)
         member_want_roster(c->member, epoch);
     else if (slice_replace(s))
@@ -136,6 +137,7 @@ static void send_all_keys(struct slice *s, uint64_t now)
         return;
     peer_forgets(s->peer, s->list);
     s->all_keys = true;
+    s->no_room = false;
     s->due = now;
     s->peer->client->next_due = now;
 }

@@ -41,7 +41,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
     m->side = (struct session_side){
         .who = &m->who,
         .resend_ns = m->o.resend_ns,
-        .greet_ns = bug_in(o->bugs, WITHOUT_REDIAL) ? 0 : MEMBER_SILENCE_NS,
+        .greet_ns = bug_in(o->bugs, WITHOUT_REDIAL) ? 0 : MEMBER_GREET_NS,
         .ping_ns = MEMBER_SILENCE_NS / 2,
         .silence_ns = bug_in(o->bugs, WITHOUT_REDIAL) ? 0 : MEMBER_SILENCE_NS,
         .retry_ns = m->o.resend_ns / 4,

@@ -107,6 +107,8 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     if (leases_note_pass(l, m->note) != 0)
         return err_nomem(e, "the note of a pass");
     leases_stage_over(l, m);
+    buf_clear(&l->reports); // a worker's last report may arrive after its pass is over
+    l->n_reports = 0;
     l->pass = *m;
     // These texts point into the message, which is not valid after this call.
     l->pass.done = l->pass.note = (struct wire_text){0};

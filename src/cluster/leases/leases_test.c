@@ -748,6 +748,27 @@ static void test_shares_reports(void **state)
     leases_close(l);
 }
 
+// A worker's last report of a pass by shares may arrive after the driver has seen the end.
+static void test_reports_after_the_end(void **state)
+{
+    (void)state;
+    struct leases *l = open_shares(1);
+    struct msg_piece_done done = {.pass = 1, .examples = 5, .report = wire_text("r")};
+    struct msg_pass next = {.pass = 2, .kind = WIRE_PASS_SHARES};
+    struct msg_pass_state st;
+    struct buf b = BUF_INIT(100);
+    struct err e = {0};
+    share(l, id_of(0), 1, 1);
+    assert_true(shares_done(l, 1));
+    assert_true(leases_done(l, id_of(0), &done, &(bool){0}));
+    assert_int_equal(leases_pass(l, &next, &e), 0);
+    leases_state(l, 2, &st, &b);
+    assert_int_equal(st.reports, 0);
+    assert_int_equal(b.len, 0);
+    buf_free(&b);
+    leases_close(l);
+}
+
 // Each allocation fails once. Requests that failed are repeated, and the pass gets done.
 static void test_no_memory(void **state)
 {
@@ -952,6 +973,7 @@ int main(void)
         cmocka_unit_test(test_shares_finished_and_dead),
         cmocka_unit_test(test_shares_all_dead),
         cmocka_unit_test(test_shares_reports),
+        cmocka_unit_test(test_reports_after_the_end),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
