@@ -166,6 +166,9 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e);
 // clients.
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
+// Raises the steps of all clients to `least` on each loop, if they are fewer there. A repeat
+// changes nothing.
+client_ts client_step_to(struct client *c, uint64_t least, struct err *e);
 // A save: each loop writes its rows as they were at one point in time, while training
 // continues (server/saves/save.h). The saver makes the directory before and the manifest
 // afterwards (save/save.h), and then calls client_save_end; until then loops keep what

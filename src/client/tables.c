@@ -276,6 +276,20 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
     return ts;
 }
 
+client_ts client_step_to(struct client *c, uint64_t least, struct err *e)
+{
+    struct client_question q = {"steps",
+                                MSG_STEP,
+                                {.step = {.steps = c->steps, .least = least}},
+                                take_step,
+                                NULL};
+    if (least <= WIRE_STEPS_MAX)
+        return client_ask_loops(c, &q, e);
+    err_set(e, TUG_EUSAGE, "%llu steps are more than the limit of %llu",
+            (unsigned long long)least, (unsigned long long)WIRE_STEPS_MAX);
+    return 0;
+}
+
 // Adds a member of statistics; all are counts, and those of all loops are added up.
 static inline __attribute__((always_inline)) void add_field(const char *type, void *sum,
                                                             const void *more)

@@ -122,10 +122,14 @@ static void test_orders(void **state)
 
 // ---------------------------------------------------- tables of other clients, and steps
 
+static uint64_t told_least[MAX_SERVERS];
+
 static bool tell(struct server *s, van_link link, const struct van_message *m)
 {
     struct msg_table_info_is is = {.table = 12, .config = wire_text(config)};
     struct msg_ok ok = {.value = m->type == MSG_STEP ? m->m->step.steps + s->node : 0};
+    if (m->type == MSG_STEP)
+        told_least[s - s->cluster->servers] = m->m->step.least;
     if (m->type == MSG_STEP)
         van_send(s->van, link, MSG_OK, m->request, &ok, NULL);
     else if (m->type == MSG_TABLE_INFO && s->node == FIRST_NODE)
@@ -164,6 +168,11 @@ static void test_info_and_steps(void **state)
     assert_int_equal(global, 5 + most);
     assert_int_equal(fake_wait(c, client_step(c->client, 2, &global, &e), &e), 0);
     assert_int_equal(global, 7 + most);
+    // A number that the sum reaches goes to every loop, and adds nothing to the total.
+    assert_int_equal(fake_wait(c, client_step_to(c->client, 99, &e), &e), 0);
+    for (int i = 0; i < MAX_SERVERS; i++)
+        assert_int_equal(told_least[i], 99);
+    assert_int_equal(client_step_to(c->client, WIRE_STEPS_MAX + 1, &e), 0);
     // The total steps of a client stay below the servers' limit; refused steps are not
     // counted.
     for (int i = 0; i < 2; i++) {

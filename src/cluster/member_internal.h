@@ -12,7 +12,7 @@
 // for MEMBER_GREET_NS. The second is the shorter one: a member without an open link may be
 // declared dead after five seconds (--dead-timeout).
 #define MEMBER_SILENCE_NS (10 * SECOND_NS)
-#define MEMBER_GREET_NS (2 * SECOND_NS)
+#define MEMBER_GREET_NS (3 * SECOND_NS)
 #define MEMBER_TRY_NS (10 * SECOND_NS) // time limit of one attempt to connect
 
 enum {

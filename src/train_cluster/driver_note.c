@@ -126,13 +126,13 @@ void driver_go_on(struct driver *d, const struct run *r)
     d->steps = k->steps;
 }
 
+// A driver before this one may have been killed when a part of the servers had the steps of
+// the pass. So the message says the number of steps after it.
 int driver_add_steps(struct run *r, uint64_t batches, struct err *e)
 {
     struct driver *d = r->driver;
-    uint64_t had = 0;
-    if (d->goes_on != 0)
-        TRY(read_steps(r, &had, e));
-    if (d->goes_on != 0 && had > d->steps)
-        batches -= had - d->steps < batches ? had - d->steps : batches;
-    return remote_step(&d->remote, batches, e);
+    if (!r->config->cluster->keeps)
+        return remote_step(&d->remote, batches, e);
+    client_ts ts = client_step_to(d->remote.client, d->steps + batches, e);
+    return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }

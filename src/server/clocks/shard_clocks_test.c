@@ -538,6 +538,9 @@ static void test_numbers_at_the_end(void **state)
         step.steps = WIRE_STEPS_MAX;
         lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
         assert_true(lone_expect_ok(w) == (i + 1) * WIRE_STEPS_MAX);
+        step.least = WIRE_STEPS_MAX + 1;
+        lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
+        lone_expect_refusal(w, TUG_EUSAGE, "more than 281474976710656 are not possible");
     }
     struct msg_hello tool = {.cluster = 77, .role = WIRE_TOOL};
     struct msg_tick tick = {.epoch = w->epoch, .table = T, .clock = 1};

@@ -59,6 +59,13 @@ uint64_t step_clock_sum(const struct step_clock *c)
     return sum;
 }
 
+void step_clock_reach(struct step_clock *c, uint64_t least)
+{
+    uint64_t sum = step_clock_sum(c);
+    if (sum < least)
+        c->ended = step_clock_add(c->ended, least - sum);
+}
+
 int step_clock_get(const struct step_clock *c, struct buf *to)
 {
     const struct step_session *s = c->sessions.first;
@@ -85,8 +92,6 @@ int step_clock_put(struct step_clock *c, const struct roster *r, struct stream *
     }
     if (s == NULL)
         return stream_damaged(e);
-    uint64_t sum = step_clock_sum(c);
-    if (sum < head[0])
-        c->ended = step_clock_add(c->ended, head[0] - sum);
+    step_clock_reach(c, head[0]);
     return 0;
 }

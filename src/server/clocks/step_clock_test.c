@@ -29,6 +29,13 @@ static void test_sum(void **state)
     assert_int_equal(step_clock_sum(&c), sum);
     step_clock_begin(&c, 10000);
     assert_int_equal(step_clock_sum(&c), 10000 + 400);
+    step_clock_reach(&c, 10000);
+    assert_int_equal(step_clock_sum(&c), 10000 + 400);
+    step_clock_reach(&c, 10500);
+    step_clock_reach(&c, 10500); // a repeat
+    assert_int_equal(step_clock_sum(&c), 10500);
+    assert_int_equal(step_clock_set(&c, 1, 2), 0); // had 1
+    assert_int_equal(step_clock_sum(&c), 10501);
     step_clock_fini(&c);
     mem_fault_after(0);
     assert_int_equal(step_clock_set(&c, 1, 1), TUG_ENOMEM);

@@ -521,10 +521,11 @@ enum outcome step_serve(struct shard *s, struct shard_request *q)
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can report steps");
-    else if (m->steps > WIRE_STEPS_MAX)
+    else if (m->steps > WIRE_STEPS_MAX || m->least > WIRE_STEPS_MAX)
         err_set(&e, TUG_EUSAGE,
                 "%s reports %llu steps, but more than %llu are not possible",
-                shard_peer_name(s, q->peer, name), (unsigned long long)m->steps,
+                shard_peer_name(s, q->peer, name),
+                (unsigned long long)(m->steps > m->least ? m->steps : m->least),
                 (unsigned long long)WIRE_STEPS_MAX);
     else if (step_clock_set(&s->steps, m->session, m->steps) != 0)
         err_nomem(&e, "the steps of a session");
@@ -532,6 +533,7 @@ enum outcome step_serve(struct shard *s, struct shard_request *q)
         shard_refuse(s, q, &e);
         return ANSWERED;
     }
+    step_clock_reach(&s->steps, m->least);
     tables_set_step(s);
     shard_ok(s, q, step_clock_sum(&s->steps));
     return ANSWERED;
