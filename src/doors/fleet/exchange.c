@@ -7,7 +7,8 @@
 #include "doors/fleet/fleet_internal.h"
 #include "doors/tables/tug_client.h"
 
-enum { SAID_MAX = 1 << 24, VALUE = 8 }; // VALUE: size of a number, double or int64_t
+// VALUE: bytes of a number, which is a double or an int64_t.
+enum { SAID_MAX = 1 << 24, VALUE = 8 };
 
 static struct calls_collect call_of(const struct tug_fleet *f, const char *name)
 {

@@ -435,8 +435,9 @@ static int meet_servers(struct tug_fleet *f)
                    : 0;
 }
 
-// Checks that this worker was started for the run's numbers of processes. If not, it ends
-// the run, because the other processes would wait for this worker without success.
+// Checks that the numbers of servers and workers that this worker was told are those of
+// the run. If they are not, ends the run, because the other processes would wait for this
+// worker without success.
 static int check_counts(struct tug_fleet *f)
 {
     const struct role *r = &f->roles->role;
@@ -550,7 +551,7 @@ int tug_fleet_get_file_shard(const struct tug_fleet *f, const char **paths, size
     size_t workers = tug_fleet_worker_num(f), index = tug_fleet_worker_index(f);
     TRY(is_for(f, tug_fleet_is_worker(f), "tug_fleet_get_file_shard", "worker"));
     if (workers == 0)
-        return fleet_in_run(f); // before that, the number of workers is not known
+        return fleet_in_run(f); // before the run, the number of workers is not known
     qsort(paths, n, sizeof(*paths), by_path);
     for (size_t i = 1; i < n; i++)
         if (strcmp(paths[i - 1], paths[i]) == 0)

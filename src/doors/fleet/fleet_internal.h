@@ -61,8 +61,8 @@ struct tug_fleet {
 
 int fleet_in_run(const struct tug_fleet *f);
 int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **ret);
-// Makes worker 0's code, sentence and *value (may be NULL) those of all workers, which
-// all call it. `what` names the operation in messages, such as "load".
+// Gives all workers the code, the sentence and *value (may be NULL) of worker 0. All
+// workers call it. `what` names the operation in messages, such as "load".
 int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value);
 // Waits for all workers. Returns TUG_EUSAGE if two processes have joined as the same
 // worker, TUG_EIO if a worker is missing.

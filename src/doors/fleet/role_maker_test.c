@@ -149,7 +149,7 @@ static void user_defined(void **state)
     o.current_id = 2;
     assert_int_equal(TUG_EUSAGE, user(&o));
     o.role = TUG_FLEET_WORKER;
-    o.worker_num = 0; // then the number of worker endpoints counts
+    o.worker_num = 0; // 0: the number of workers is that of the worker endpoints
     o.worker_endpoints = workers;
     o.n_worker_endpoints = 3;
     assert_int_equal(0, user(&o));

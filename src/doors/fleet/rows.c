@@ -68,15 +68,14 @@ int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table, const char *
     return rows_save(f, &t->number, 1, dirname, mode, ret_path);
 }
 
-// Returns whether this worker is to send the save request, which only worker 0 does.
-// Clears ret_path.
+// Returns whether this worker sends the request for a save; of a run's workers only
+// worker 0 does. Clears ret_path.
 static bool saves(struct tug_fleet *f, char ret_path[TUG_PATH_MAX])
 {
     if (ret_path != NULL)
         ret_path[0] = '\0';
-    return f->client == NULL ||
-           tug_fleet_is_first_worker(f); // if there is no client, all workers return an
-                                         // error
+    // Without a client every worker returns true, and the call then fails.
+    return f->client == NULL || tug_fleet_is_first_worker(f);
 }
 
 int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,

@@ -22,8 +22,8 @@ double kv_wait_seconds(const struct tug_node *n);
 
 // Returns whether a request still waits for an answer.
 bool kv_is_under_way(struct tug_app *a, uint32_t timestamp);
-// Gives up the customer's requests without an answer. Links that hold their memory are
-// broken.
+// Gives up the unanswered requests of the customer. Breaks the links that still hold the
+// memory of these requests.
 void kv_give_up(struct tug_app *a);
 
 // Ends the cluster with this error, which is sent to the other nodes, and leaves it at

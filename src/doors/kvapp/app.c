@@ -139,8 +139,8 @@ struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer
     return l.found;
 }
 
-// An app waits this long for the van to release the memory of its requests. The van drops
-// the queued messages of a closed link in less time.
+// After a customer's requests were given up, closing it waits this long for the van to
+// release their memory. The van drops the queued messages of a closed link in less time.
 #define LET_GO_NS (5 * SECOND_NS)
 
 // Returns whether the customer has no open request.
@@ -345,7 +345,8 @@ static bool wait_telling(struct tug_node *n, struct waiting *w, uint64_t deadlin
         if (pump_wait(n->pump, request_over, w, until))
             return true;
         if (until == deadline || van_now(n->van) < until || interrupt_came())
-            return false; // too late, the van has failed, or the program has interrupted
+            // The deadline has passed, the van has failed, or the program has interrupted.
+            return false;
         tell_lost(n);
     }
 }

@@ -70,7 +70,8 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
 
 // ---------------------------------------------------------------- barriers of customers
 
-// The body of the request by which a customer reaches a barrier. Its head is the group.
+// The body of the request by which a customer reaches a barrier. The head of this
+// request is the group.
 struct reach {
     uint32_t customer;
     uint32_t wait_ms;

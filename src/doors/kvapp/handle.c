@@ -10,7 +10,8 @@
 enum { SMALL_SHARE = 8 };
 
 #define LOOK_NS (SECOND_NS / 1000)
-// If recent handlers took longer than this, another thread polls the van while one runs.
+// If recent handlers took longer than this, another thread polls the van
+// while a handler runs.
 #define LONG_NS (SECOND_NS / 10000)
 
 // The request whose handler this thread runs.
@@ -30,8 +31,9 @@ uint64_t kv_answer_most(const struct tug_node *n)
     return most < WIRE_SPAN_MAX ? most : WIRE_SPAN_MAX;
 }
 
-// Returns whether a handler may make an answer. Answers that other nodes have not read
-// take memory; while they take most of their limit, no handler of a pull runs.
+// Returns whether the handler of a pull may run, which makes an answer. Answers
+// that other nodes have not read yet take memory; while they take most of their
+// limit, no such handler runs.
 static bool answers_have_room(const struct tug_node *n)
 {
     const struct budget *b = &n->process.budget;

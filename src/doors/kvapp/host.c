@@ -12,8 +12,8 @@
 #include "doors/kvapp/node.h"
 #include "os/clock.h"
 
-// Time limit for all nodes to leave: longer than that for one (start.c), and than the
-// replacement of a silent link takes.
+// Time limit for all nodes to leave. It is longer than the limit for one node (LEAVE_NS
+// in start.c) and than the time in which a silent link is replaced.
 #define ALL_LEAVE_NS (30 * SECOND_NS)
 
 struct host {

@@ -12,7 +12,9 @@ static int new_request(struct tug_app *a, uint32_t to, uint32_t *ret_timestamp,
 {
     struct kv_request *r;
     TRY(kv_request_new_to(&r, a, to, KV_BY_HAND, e));
-    r->open--; // removes the count that kv_request_start would remove
+    // Removes the extra count that kv_request_start, which is not called here, would
+    // remove.
+    r->open--;
     *ret_timestamp = r->timestamp;
     return 0;
 }

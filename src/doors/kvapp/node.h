@@ -43,8 +43,8 @@
 // Time limit for a node that breaks off, or whose run has failed, to tell the other
 // nodes.
 #define KV_BREAK_OFF_NS (5 * SECOND_NS)
-// Time by which a node waits longer for a barrier of customers than the node that answers
-// the barrier, so that the answer, which names the missing nodes, arrives in time.
+// At a barrier of customers, a node waits this much longer than the node that answers the
+// barrier, so that the answer, which names the missing nodes, arrives in time.
 #define KV_LONGER (5 * SECOND_NS)
 
 enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // node ids of rank 0; each next rank adds 2
@@ -96,7 +96,7 @@ struct guest {
     uint64_t session;
 };
 
-// The part of a request for one node.
+// The part of a request that one node gets.
 struct kv_part {
     struct kv_lined in_line; // the part's place in the line of its peer
     struct kv_request *request;
@@ -121,7 +121,8 @@ enum kv_state { KV_FREE, KV_OPEN, KV_ENDING, KV_FAILED };
 enum kv_kind { KV_DATA, KV_SIMPLE, KV_BY_HAND };
 
 struct kv_request {
-    struct pump_work work; // ends the request if callbacks must be called
+    // Queued when the request has ended and the program has a handler or callback for it.
+    struct pump_work work;
     struct kv_request *before, *behind;
     struct tug_app *app;
     uint64_t id; // the request number in the frames of this request's messages
@@ -150,7 +151,7 @@ struct kept_request {
 
 struct kv_home {
     _Atomic(struct kept_request *)
-        released; // list of released memory; &home_closed: no node (kept.c)
+        released; // list of released memory; &home_closed: the node was closed (kept.c)
     // Number of references: one for the node, and one for each struct kept_request.
     atomic_uint refs;
     void (*drop)(void *body);
@@ -179,13 +180,15 @@ struct received {
     bool is_response;
     atomic_uint refs;
     struct kv_home *home;
-    atomic_uint keeps; // number of structs kept for programs, and one for the node
+    // Number of struct kept_request that the program holds, and one for the node.
+    atomic_uint keeps;
     struct kept_request
         first; // returned by the first tug_app_keep; further ones are allocated
     atomic_bool first_used;
 };
 
-// The number of answers of a finished request, for tug_app_responses.
+// The number of nodes that answered a finished request, for tug_app_responses. A customer
+// remembers it for the last KV_DONE requests.
 enum { KV_DONE = 256 };
 struct kv_responses {
     bool used;
@@ -301,8 +304,8 @@ uint64_t kv_node_spin_ns(const struct tug_node *n);
 // Returns the name of a node for messages: "server 0 (host:pid)", or "node 12" if the
 // roster does not have it.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
-// Returns whether a node of the roster counts as a process of these groups. Further loops
-// of a server and workers without a place do not.
+// Returns whether a node of the roster counts as a process of these groups. Only the
+// first loop of a server counts, and workers without a place do not.
 bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
                    uint32_t groups);
 size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
@@ -366,7 +369,7 @@ void kv_peer_answered(struct kv_part *p);
 bool kv_peer_is_full(const struct kv_peer *p);
 void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link unless it is open
 void kv_peer_opened(struct kv_peer *p, van_link link, uint64_t now);
-// Returns true if the message was an answer to a request.
+// Handles a message on a peer's link. Returns true if it was an answer to a request.
 bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
                      const struct van_message *m, uint64_t now);
 void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
@@ -414,14 +417,15 @@ int kv_check_keys(const struct tug_kv_data *d, struct err *e);
 // Checks that the counts and lengths fit the number and size of the values.
 int kv_check_data(const struct tug_kv_data *d, struct err *e);
 // kv_data_of returns pointers to the keys, values and lengths in a message.
-// kv_check_message checks that they fit each other and n_keys, the number of keys that
-// were asked for in the case of an answer, which has no keys.
+// kv_check_message checks that these fit each other and n_keys. An answer has no keys;
+// its n_keys is the number of keys that the request asked for.
 struct tug_kv_data kv_data_of(const struct msg_app *m);
 int kv_check_message(const struct msg_app *m, size_t n_keys, struct err *e);
 void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_app *m,
                uint64_t body_bytes);
 void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m);
-int kv_assemble(struct kv_request *r); // runs as work: may call `room`
+// Called as work of the pump, without the van: it may call the program's `room`.
+int kv_assemble(struct kv_request *r);
 
 // Defined in received.c:
 void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
@@ -445,8 +449,8 @@ void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *
 // Queues the request by priority.
 void kv_handle_request(struct received *q, struct tug_app *a);
 void kv_handle_response(struct received *q);
-// Handles requests that wait until other nodes have read answers, if they have. Returns
-// the time at which to call it again.
+// Continues handling requests that waited because other nodes had not read their answers,
+// if there is room for answers again. Returns the time at which to call it again.
 uint64_t kv_handle_look(struct tug_node *n, uint64_t now);
 // Returns the request whose handler this thread runs, or NULL.
 struct received *kv_handled(void);

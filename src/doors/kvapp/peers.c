@@ -15,7 +15,8 @@
 #define RETRY_NS (SECOND_NS / 500)
 #define RETRY_MAX_NS SECOND_NS
 #define RESEND_NS (2 * SECOND_NS)
-// Longer than a node that leaves takes to send its last answers.
+// Requests to a node that has died or left wait this long for answers: longer than a node
+// that leaves takes to send its last answers.
 #define GONE_NS (2 * SECOND_NS)
 
 // A peer is given up after this many links in a row that it refused, or broke after the

@@ -381,7 +381,7 @@ void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *
 {
     struct received *q = received_new(a->node, 0, m);
     if (q == NULL)
-        return; // the request has its answer nevertheless
+        return; // memory is short: no handler is called, but the request counts as answered
     q->is_response = true;
     q->m.sender = from;
     q->app = a;

@@ -375,7 +375,7 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
     to->in_van += p->bytes;
     r->pins++;
     if (n->n_in_flight >= MANY)
-        van_hold(n->van); // throughput counts more than latency then
+        van_hold(n->van); // with so many requests, throughput counts more than latency
     int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
     // TUG_EIO: the link broke; when it is closed, the part is sent again.
     if (rc == 0 || rc == TUG_EIO)

@@ -29,7 +29,7 @@ struct tug_kv_default {
     struct table *index; // finds keys with arrays: a row has the number of the array
     struct array *arrays;
     uint32_t n_arrays, cap_arrays;
-    double most; // an upper bound of the absolute value of all sums
+    double most; // an upper bound of the absolute value of each sum
 };
 
 static int open_table(struct table **ret, uint32_t width, struct err *e)

@@ -5,7 +5,7 @@
 
 #include "doors/kvstore/array.h"
 
-enum { CHUNK = 256 }; // elements that are looked at a time
+enum { CHUNK = 256 }; // number of elements that are checked at a time
 #define ELEMENTS_MAX ((uint64_t)1 << 40)
 
 static int check_ids(const struct tug_array *a, const char *key, struct err *e)

@@ -27,7 +27,8 @@
 // The part of an array that one server stores.
 struct kvs_piece {
     uint32_t server;
-    uint64_t first, rows; // first row and number of rows, in units of the entry's cut
+    // First row and number of rows, in the units of the entry (its rows and width).
+    uint64_t first, rows;
     uint32_t slice; // number of the slice in the slice's key; 0 if the key is not sliced
     uint64_t id;    // id of the key, or of the slice
     char *send;     // key and words of a push that is written or in flight
@@ -37,7 +38,7 @@ struct kvs_piece {
     uint32_t timestamp;
 };
 
-// A key of this store.
+// A key of this store, and what its worker knows of it.
 struct kvs_entry {
     struct kvs_key key;
     struct tug_array shape;  // dtype and shape, without data
@@ -45,7 +46,7 @@ struct kvs_entry {
     // The units by which the array is cut: its rows, or its elements if it has fewer rows
     // than there are servers.
     uint64_t rows, width;
-    // In a synchronous store the number of rounds that have a push of this rank.
+    // In a synchronous store the number of rounds to which this rank has pushed.
     uint64_t rounds;
     uint64_t
         sent; // number of the key's push in flight, among all pushes of the store; 0: none
@@ -54,7 +55,7 @@ struct kvs_entry {
     struct kvs_piece *pieces;
     float **left; // residuals of compression, one array for each array of a push
     size_t n_left;
-    uint64_t call;      // number of the last call with this key
+    uint64_t call;      // number of the last call that has this key among its items
     size_t first, last; // the key's first and last item in that call
 };
 
@@ -109,7 +110,7 @@ struct tug_kvstore {
     uint32_t rank, workers, servers;
     struct kvs_place *places; // the servers by rank
     uint64_t pushes;          // number of pushes sent
-    size_t under_way;         // pieces of pushes that were not waited for yet
+    size_t under_way;         // pieces of pushes that no wait has ended yet
     uint32_t warned; // number of warnings about long waits; each doubles the time to the
                      // next warning
     bool recovers;
@@ -146,8 +147,9 @@ int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
 int kvs_dist_usable(const struct tug_kvstore *s);
-// Waits for a request. A wait that times out or is interrupted ends the store. `w` (may be
-// NULL) is the awaited event; with it, warnings and the error name the missing workers.
+// Waits for a request. A wait that times out or is interrupted ends the store.
+// `w` (may be NULL) is the awaited event; if it is given, warnings and the error
+// name the missing workers.
 int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 enum { KVS_ALL_SERVERS = -1 };
 int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,

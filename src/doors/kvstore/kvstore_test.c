@@ -62,7 +62,7 @@ static void casts(void **state)
 {
     const double from[] = {1.75, -2.5, 1e30, -1e30, (double)NAN, 3e9};
     const int32_t as_int[] = {1, -2, INT32_MAX, INT32_MIN, 0, INT32_MAX};
-    // The first number has no exact double.
+    // 2^53 + 1 is not a double: a cast by way of doubles would change it.
     const int64_t big[] = {(INT64_C(1) << 53) + 1, -5};
     int32_t i32[6];
     int64_t i64[2];
@@ -354,7 +354,8 @@ static int cannot(void *ctx, const struct tug_kvstore_key *key,
     return TUG_EDATA;
 }
 
-// An updater that changes some elements and makes one of them NaN.
+// An updater that changes some elements, and makes one of them NaN so that the push is
+// refused.
 static int leaves(void *ctx, const struct tug_kvstore_key *key,
                   const struct tug_array *merged, struct tug_array *stored)
 {

@@ -376,7 +376,8 @@ static int apply(struct kvs_optimizer *o, struct kvs_state *s, struct tug_array 
     count_momentum(&u.c, s);
     if (o->kind == KVS_LARS && scales(key, m))
         now.learning_rate *= lars_scale(&now, &u, g);
-    // ftrl and ftml divide by the learning rate; at a rate of 0 the weights stay.
+    // ftrl and ftml divide by the learning rate; so at a rate of 0 the
+    // weights are left unchanged.
     bool stays = now.learning_rate == 0 && (o->kind == KVS_FTRL || o->kind == KVS_FTML);
     if (!stays)
         TRY(update(&u, g, key->text, e));

@@ -19,7 +19,7 @@
 #include "doors/kvstore/schedule.h"
 #include "tug/kvstore.h"
 
-// The numbers are stored in files of states and must not change.
+// The values of this enum are stored in files of states and must not change.
 enum kvs_optimizer_kind {
     KVS_SGD,
     KVS_NAG,
@@ -60,7 +60,7 @@ struct kvs_optimizer {
     // begin_num_update plus the number of updates of the key with the most updates.
     uint64_t num_update;
     uint64_t
-        stream; // number of the stream of random numbers, which differs between servers
+        stream; // number of the stream of random numbers; servers have different ones
 };
 
 // The state of an optimizer for one array.
@@ -68,7 +68,7 @@ struct kvs_state {
     bool begun;
     enum kvs_optimizer_kind kind;
     uint32_t n;       // number of state arrays
-    size_t real;      // bytes of a number in them: 4 or 8
+    size_t real;      // bytes of a number in the state arrays: 4 or 8
     uint64_t updates; // number of updates so far
     double product;   // nadam: product of the momenta of all updates so far
     char *arrays;     // the n state arrays, one after the other
@@ -82,7 +82,8 @@ const char *kvs_optimizer_name(enum kvs_optimizer_kind kind);
 // Returns whether the optimizer needs norms over all elements of a key, so that its array
 // must not be cut.
 bool kvs_optimizer_whole(const struct kvs_optimizer *o);
-// Replaces and frees *was. If both have the same name, the count of updates continues.
+// Replaces and frees *was. If both optimizers have the same name, the count of updates
+// continues; else it begins again.
 void kvs_optimizer_replace(struct kvs_optimizer *was, const struct kvs_optimizer *o);
 // Returns the learning rate of the next update, where num_update is the most updates that
 // a key has had.

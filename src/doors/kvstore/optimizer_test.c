@@ -137,8 +137,8 @@ static void naive_lars(struct naive *n, const double *raw, const bool *changes)
     }
 }
 
-// Makes a step of the naive model. raw has 0 where there is no gradient; changes[] says
-// which weights change.
+// Makes a step of the naive model. raw has the unscaled gradients, 0 where there is none;
+// changes[] says which weights change.
 static void naive_step(const char *name, struct naive *n, const double *raw,
                        const bool *changes)
 {

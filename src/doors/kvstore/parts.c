@@ -36,10 +36,10 @@ static size_t row_bytes(const struct kvs_entry *x)
 
 enum { SLICES_MAX = 512 }; // the most slices of a key on a server
 
-// kvapp limits the requests in flight to a server (KV_WINDOW). If priorities filled the
-// windows of two workers with pieces of different keys, the workers would wait for each
-// other. So the pieces of pushes and pulls that are sent at a time fit into the window of
-// one server.
+// kvapp limits the requests in flight to a server (KV_WINDOW). If the requests of two
+// workers filled these windows, each with pieces of other keys, a synchronous round would
+// wait for pieces that cannot be sent. So the pieces of pushes and pulls that are sent at
+// a time fit into the window of one server.
 enum { PUSHED_MAX = 3000, PULLED_MAX = 500 };
 
 // Returns the number of slices of an array; 0 if it is not sliced.
@@ -72,7 +72,8 @@ int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e)
         p->server = slices > 0 ? (of_key + i) % s->servers : spread ? i : of_key;
         p->slice = slices > 0 ? i : 0;
         p->id = kvs_slice_id(&x->key, p->slice);
-        p->first = x->rows * i / x->n_pieces; // 2^40 elements x 2^24 pieces fit 64 bits
+        // This does not overflow: 2^40 elements x 2^24 pieces fit 64 bits.
+        p->first = x->rows * i / x->n_pieces;
         p->rows = x->rows * (i + 1) / x->n_pieces - p->first;
     }
     return 0;
@@ -249,9 +250,9 @@ static int parts_look(struct tug_kvstore *s, struct kvs_entry *x,
                    (unsigned long long)p->rows, (unsigned long long)x->width);
 }
 
-// Gets the least count of rounds among the servers: a worker that died while pushing may
-// have reached only some servers, and its replacement continues with the first round that
-// is not over at all of them.
+// Gets the number of rounds that all servers have ended: a worker that died while pushing
+// may have reached only some servers, and its replacement continues with the first round
+// that is not over at all of them.
 int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret)
 {
     struct kvs_meta m;

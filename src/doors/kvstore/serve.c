@@ -163,7 +163,8 @@ static int check_push(const struct kvs_value *v, const struct kvs_job *j, struct
 {
     if (j->push)
         return 0;
-    // A push-and-pull that arrives again has its values in the array already.
+    // A push-and-pull that arrives again is marked as a pull: its values are
+    // in the array already.
     return err_set(e, TUG_EDATA, "%s: request %d is a push, but is not marked as one",
                    v->key.text, j->cmd);
 }
@@ -184,7 +185,7 @@ static void answer_array(struct tug_kvstore_server *s, const struct kvs_value *v
 {
     size_t n = kvs_bytes(&v->a, v->a.rows);
     struct err e;
-    if (n % 4 == 0) { // sent from the array's own memory
+    if (n % 4 == 0) { // no padding is needed: sends the array's own memory
         kvs_block_hold(v->a.data);
         kvs_job_answer_block(s, j, v->a.data, n);
         return;
@@ -384,7 +385,7 @@ static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs
     return 0;
 }
 
-// Gets the number of rounds by which the push's round lies before the open round.
+// Gets how many rounds before the open round the round of the push is.
 static int rounds_late(const struct kvs_value *v, const struct kvs_job *j, uint32_t *ret,
                        struct err *e)
 {
@@ -412,7 +413,7 @@ static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
     TRY(round_of(s, v, e));
     struct kvs_round *r = v->round;
     TRY(is_second(s, r, j)
-            ? add_second(s, v, j, e) // checked first: a wrong push must not end the round
+            ? add_second(s, v, j, e) // tried first: a wrong push must not end the round
             : pushed_array(s, v, j, &a, e));
     if (r->of[j->rank] != NULL)
         return push_again(v, &r->of[j->rank], j, e);

@@ -24,15 +24,16 @@ struct kvs_job {
     uint32_t rank, sender;
     uint64_t ticket;
     int32_t cmd;
-    bool push, pull; // flags of a key-value request
+    bool push, pull; // of a key-value request: what it asks for
     uint64_t key;
     const char *bytes; // the request's bytes, in the memory `kept`
     size_t n_bytes;
-    void *kept; // the memory that tug_app_keep returned; NULL: it was released
+    void *kept; // the memory that tug_app_keep returned; NULL once it was released
 };
 
-// A synchronous key's pushes until there is one of every rank. They are added up in the
-// order of ranks; pushes of later ranks wait for those of earlier ranks.
+// The pushes to a synchronous key in the open round, which ends when every rank has
+// pushed. They are added up in the order of ranks; pushes of later ranks wait for
+// those of earlier ranks.
 struct kvs_round {
     struct kvs_rows sum;
     uint32_t arrived, added; // numbers of ranks that have pushed, and that are in the sum

@@ -11,8 +11,8 @@
 #define BIG_ARRAY 1000000
 #define SLICE 40000
 
-// Reads a number of elements: *ret stays if it is not 0, else it becomes the variable's
-// value or `usual`.
+// Reads a number of elements. *ret stays if it is not 0; else it becomes the value of the
+// environment's variable, or `usual` without one.
 static int read_elements(uint64_t *ret, const char *variable, uint64_t usual,
                          struct err *e)
 {

@@ -17,7 +17,7 @@ static void value_free(struct kvs_value *v)
     mem_free(v);
 }
 
-// Copies an array into a dense one. Rows that a sparse array does not have become zero.
+// Copies an array into a dense one. Rows that are missing in a sparse array become zero.
 static void value_fill(struct tug_array *to, const struct tug_array *a)
 {
     if (!a->sparse) {

@@ -43,16 +43,16 @@ int kvs_value_update(struct kvs_value *v, struct kvs_rule *r,
 // and optimizer the sum's memory becomes the array's, and *sum gets the old memory.
 int kvs_value_update_by_sum(struct kvs_value *v, struct kvs_rule *r, struct kvs_rows *sum,
                             struct err *e);
-// Sets an optimizer in place of the updater or optimizer before. The rule owns its memory
-// from then on.
+// Sets an optimizer, which replaces the updater or the optimizer that was set. The rule
+// owns its memory from then on.
 void kvs_rule_optimize(struct kvs_rule *r, const struct kvs_optimizer *o);
 // Returns TUG_EUSAGE if no optimizer is set.
 int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e);
 bool kvs_row_is_zero(const struct tug_array *a, uint64_t row);
 
 // Write the states of all arrays as bytes, and read them back. Reading changes all states
-// or none, and the count of updates continues from theirs. Without `keep` it only checks
-// the bytes.
+// or none, and the optimizer's count of updates continues from the states'. Without
+// `keep` reading only checks the bytes.
 int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e);
 int kvs_values_read_states(struct kvs_values *v, struct kvs_rule *r, const char *bytes,
                            size_t n, bool keep, struct err *e);

@@ -1,6 +1,6 @@
 // Tests arrays that change while an answer is sent from their memory: the sent bytes stay
-// the same, the array gets the new values, and no memory leaks. Compares sums of two
-// arrays at once with sums one by one.
+// the same, the array gets the new values, and no memory leaks. Compares adding two
+// arrays in one pass with adding them one after the other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/kvstore/value.h"

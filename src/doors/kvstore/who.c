@@ -10,7 +10,8 @@
 #include "doors/kvstore/kvstore_internal.h"
 #include "os/log.h"
 
-#define ANSWER_SECONDS 2.0 // a server that does not answer sooner may be the one at fault
+// A server that does not answer in this time may itself be the cause of the wait.
+#define ANSWER_SECONDS 2.0
 // A warning names the missing workers after a twentieth of the longest wait, but not
 // before 20 s.
 #define SOON 20

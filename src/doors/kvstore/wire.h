@@ -33,19 +33,20 @@ enum kvs_cmd {
 
 struct kvs_head {
     uint32_t dtype;
-    uint32_t coding;      // for KVS_PUSH_CODED: the coding
+    uint32_t coding;      // of KVS_PUSH_CODED: one of enum kvs_coding
     uint64_t rows, width; // the shape of the part
     uint64_t n;
     int64_t number; // for KVS_INIT: the key, if it is a number
     uint32_t sparse, named;
     float threshold;
-    uint32_t round; // for a push: low 32 bits of the number of the rank's earlier pushes
+    // The low 32 bits of the number of pushes that this rank made to the key before.
+    uint32_t round;
     uint32_t slice; // for KVS_INIT: number of the slice in the key, from 0
     uint32_t unused;
 };
 
 enum kvs_ask {
-    // The body of the request and, after an arrow, of the answer.
+    // Each line says what the request has as its body, and what the answer has.
     KVS_HELLO = 1, // has struct kvs_hello; answered with struct kvs_welcome
     KVS_META,      // asks with an id; answered with struct kvs_meta when the key was made
     KVS_OPTIMIZER, // has the optimizer's text

@@ -80,8 +80,9 @@ static bool has_column(const struct columns *c, const char *name)
     return false;
 }
 
-// Names the label if the labels are not a column of the frame: by the model's or the
-// program's name, else by "label" or "label2" and so on, whichever no column has.
+// Names the label if the labels are not a column of the frame: uses the name in the
+// model or in the options, else the first of "label", "label2" and so on that is not
+// the name of a column.
 static int name_label(struct given_rows *to, const struct given_as *as, struct err *e)
 {
     char free_name[32] = "label";
@@ -207,8 +208,7 @@ static int take_matrix(struct given_rows *r, const struct tug_data *d, bool labe
     return d->rows != NULL ? take_sparse(r, d->rows, e) : take_dense(r, d->matrix, e);
 }
 
-// Checks that not all weights are 0: then no example would count, and means would not
-// exist.
+// Checks that not all weights are 0: no example would count, and means would divide by 0.
 static int check_weights(const struct rows *r, struct err *e)
 {
     for (uint64_t i = 0; r->weights != NULL && i < r->n; i++)

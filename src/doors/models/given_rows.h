@@ -28,7 +28,7 @@ struct given_rows {
 bool given_rows_are(const struct tug_data *d);
 const char *given_rows_format(const struct tug_data *d);
 
-// Requirements of a call for its data.
+// What a call needs to know about its data, and requires of it.
 struct given_as {
     const char *name;            // the name of the data in messages
     bool labels;                 // whether each row must have a label
@@ -41,7 +41,8 @@ struct given_as {
 // Arrow structs of columns belong to *r from then on.
 int given_rows_open(struct given_rows *r, const struct tug_data *d,
                     const struct given_as *as, struct err *e);
-// Releases columns that no given_rows_open has taken over. NULL is fine.
+// Releases columns that were given to a call and that no given_rows_open has
+// taken over. NULL is fine.
 void given_rows_forget(const struct tug_data *d);
 void given_rows_close(struct given_rows *r); // a zeroed one is fine
 

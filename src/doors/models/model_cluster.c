@@ -104,13 +104,13 @@ struct node *model_cluster_node(const struct tug_model *m)
     return m->joins ? &nowhere : NULL;
 }
 
-// A wait for other workers is reported after this fraction of the time limit of waits:
-// 600 s / 20 = 30 s.
+// A wait for other workers is reported after the time limit of waits divided by this
+// number: 600 s / 20 = 30 s.
 enum { PATIENCE_PARTS = 20 };
 
 // Leaves after an error, so that the other workers do not wait for this one. Later calls
-// of this worker fail with the reason; otherwise they would wait for servers that no longer
-// know the worker.
+// of this worker fail with the same error *e; otherwise they would wait for servers that
+// no longer know the worker.
 static void leave_others(struct client *c, const struct err *e)
 {
     struct err why;

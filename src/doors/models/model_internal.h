@@ -34,12 +34,15 @@ struct tug_model {
     void (*on_pass)(void *ctx, const struct tug_pass *p);
     void *ctx;
     struct history history; // records of the model's passes
-    // Used on a cluster only (model_cluster.h), else 0.
-    struct tug_client *client; // the program's client, or with `joins` the model's own
+    // The members down to `passes` are used on a cluster only
+    // (model_cluster.h); else they are 0.
+    // The program's client, or, if `joins`, a client of the model's own.
+    struct tug_client *client;
     bool joins, own_files;
-    bool begun;      // training has begun, so the servers have the model's rows
-    bool elsewhere;  // the model was trained, and its saves are at the first worker
-    uint32_t passes; // number of passes trained on the cluster
+    bool begun; // training has begun, so the servers have the model's rows
+    // The model was trained, and the first worker, not this one, wrote its saves.
+    bool elsewhere;
+    uint32_t passes;             // number of passes trained on the cluster
     double *positive, *negative; // the histograms of tug_model_spread; NULL: none yet
     struct temp_home home;       // the directory of saves without the option "out"
     char from[FILE_PATH_MAX];    // path of the newest save; "": not trained yet

@@ -62,9 +62,9 @@ static bool joins(char c)
 }
 
 // Returns the length of the value that follows an option in a sentence, 0 if none does: a
-// text in quotes, a number, a comma or point alone, one of the option's choices, or a word
-// in capital letters (N, FILE, COLUMN:log). *ret_bare: Python writes it without quotes of its
-// own.
+// text in quotes, a number, a comma or point alone, one of the option's choices, or a
+// word in capital letters (N, FILE, COLUMN:log). *ret_bare says whether Python needs no
+// further quotes around it.
 static size_t value_length(const char *p, const char *choices, bool *ret_bare)
 {
     const char *end = *p == '\'' ? strchr(p + 1, '\'') : NULL;

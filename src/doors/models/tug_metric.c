@@ -1,7 +1,7 @@
 // Metrics of predictions (tug/metric.h): counts of labels by bucket of probability, and
 // sums, as states with names.
 //
-// One array of integers has all states, in the order of enum state, so that they are
+// One array of integers holds all states, in the order of enum state, so that they are
 // found, zeroed and added up over workers in the same way. A second array is a ring of
 // the histograms of the last `window` batches; batch_stat_* are their sums.
 //

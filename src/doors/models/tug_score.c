@@ -126,8 +126,8 @@ static int keep_tables(struct scoring *s, struct err *e)
     return s->m->tables != NULL ? 0 : err_nomem(e, "the tables of an evaluation");
 }
 
-// Gives a warning about the numbering of keys, unless the model has given the same
-// warning last.
+// Gives a warning about the numbering of keys, unless it is the same as the model's last
+// one.
 static void hear(void *ctx, const char *text)
 {
     struct scoring *s = ctx;

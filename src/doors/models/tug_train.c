@@ -34,8 +34,8 @@ struct training {
     struct metrics last[LABELS_MAX]; // metrics of the last pass, by label
     bool has_last;
     struct train_listener listener;
-    // The number of passes of earlier calls, unless the run counts them itself; only the
-    // run of the first worker does.
+    // The number of passes that earlier calls have trained. 0 if the run counts them
+    // itself, which only the run of the first worker does.
     uint32_t before;
     pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;
@@ -118,8 +118,9 @@ static struct training *open_training(struct tug_model *m)
     return t;
 }
 
-// Returns how the run resumes: with TRAIN_RESUME, missing options about reading data come
-// from the save. `init_from` counts only in the first call of tug_model_train.
+// Returns how the run resumes: with TRAIN_RESUME, options about reading data that are not
+// given are taken from the save. The option init_from has an effect only in the first
+// call of tug_model_train.
 static enum train_resume resumes_as(const struct training *t)
 {
     bool said = options_given(t->options, "format") || t->values.init_from != NULL;

@@ -59,8 +59,8 @@ static void calls_put(struct call *k)
     *at = k;
 }
 
-// Makes room for one more call in the hash table. Without memory the old table stays, and
-// its buckets become longer.
+// Makes room for one more call in the hash table. If memory is short, the old table is
+// kept, and its buckets become longer.
 static int reserve_bucket(struct tug_client *c)
 {
     if (c->n_calls < c->n_buckets)
@@ -121,8 +121,8 @@ static void calls_tell(struct pump_work *w)
     pump_leave(p);
 }
 
-// Warns of the first update that a server left out, as the program does not see the
-// server's log.
+// Warns once, when a server has left out an update: the program does not
+// see the server's log.
 static void tell_left_out(struct tug_client *c)
 {
     struct client_stats x = client_stats(c->client);
@@ -265,8 +265,8 @@ static client_ts calls_start(struct call *k, const struct wanted *w, struct err 
         .clock = terms->micros > 0 ? terms->clock : 0,
         .micro = terms->micro,
         .micros = terms->micros,
-        .examples = terms->micros >
-                    0, // 1 for each part of a batch: reduce = mean divides by their sum
+        // 1 for a part of a batch: reduce = mean divides the sum by the number of parts.
+        .examples = terms->micros > 0,
         .done = calls_end,
         .ctx = k,
     };

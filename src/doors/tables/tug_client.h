@@ -51,8 +51,8 @@ struct call {
     uint32_t width, push_width;
 };
 
-// A program's settings for its later requests to a table (tug_tick, tug_batch,
-// tug_rate_factor).
+// The values that a program has set for its later requests to a table (tug_tick,
+// tug_batch, tug_rate_factor).
 struct call_terms {
     uint64_t clock; // the clock or batch of pulls, in modes ssp and sync
     // In mode sync: the first micro-batch of pushes, and their number.
@@ -80,8 +80,8 @@ struct tug_client {
     uint64_t saves;     // number of saves that this client has begun
     uint32_t trainings; // number of tug_model_train calls that have used this client
     bool again;         // the argument of tug_again: pushes are of examples pushed before
-    // Number of pushes with updates that servers left out, and key and table of the
-    // first, which are set before the number.
+    // The number of pushes of which a server left out an update, and the key and the
+    // table of the first such update, which are written before the number.
     atomic_uint_least64_t left_out, left_out_key;
     atomic_uint left_out_table;
     struct call_terms terms[SPEC_MAX_TABLES];

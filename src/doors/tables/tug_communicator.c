@@ -1,9 +1,10 @@
 // Communicators (tug/communicator.h): a bounded queue of pushes for each table, and a
 // thread that merges queued pushes into one and sends it by tug_push.
 //
-// One mutex guards the queues. The thread holds it while it takes pushes out of them, not
-// while it sends. Each round sends one push of every table with queued ones, and waits
-// for them all; later pushes go into the next round.
+// One mutex guards the queues. The thread holds it while it takes pushes out of them,
+// not while it sends. In each round it sends one merged push for every table that has
+// queued pushes, and waits until all of these have ended. Pushes that are queued
+// meanwhile go into the next round.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/communicator.h"
@@ -39,8 +40,8 @@ struct queue {
     uint64_t ended; // number of queued pushes whose merged push has ended
     struct tug_communicator_stats stats;
 
-    // Used by the thread only: the pushes that it has taken from the queue, and the
-    // merged push.
+    // Used by the thread only: the pushes that it has taken from the queue, and the keys
+    // and values of the merged push.
     struct parcel *taken;
     uint32_t n_taken;
     uint64_t *keys;
@@ -466,8 +467,8 @@ int tug_communicator_send(struct tug_communicator *m, uint32_t table,
     return rc;
 }
 
-// Waits for the queues of all tables, one after the other; it may also wait for pushes
-// that are queued meanwhile. The caller holds the mutex.
+// Waits until the queued pushes of all tables have ended, table after table. Pushes that
+// are queued meanwhile may make it wait longer. The caller holds the mutex.
 static int wait_until_ended(struct tug_communicator *m, double seconds)
 {
     double end = clock_seconds() + seconds;
@@ -494,7 +495,7 @@ static int wait_until_ended(struct tug_communicator *m, double seconds)
     return 0;
 }
 
-// Returns the error of a failed push, once, before `rc`.
+// Returns the error of a failed push if it was not returned before, else `rc`.
 static int communicator_tell(struct tug_communicator *m, int rc)
 {
     struct err why = m->why;

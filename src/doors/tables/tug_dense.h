@@ -31,12 +31,12 @@ struct tug_dense {
     bool in_batch;
 };
 
-// Pull the rows of all blocks from the servers into d->rows, and assign them from there.
+// dense_pull_rows pulls the rows of all blocks from the servers into d->rows;
+// dense_assign_rows assigns d->rows to them.
 int dense_pull_rows(struct tug_dense *d);
 int dense_assign_rows(struct tug_dense *d);
 void dense_unpack(const struct tug_dense *d, float *ret);
-// Fills d->rows with the initial values that the variables have for this seed (the
-// table's number).
+// Fills d->rows with the initial values of the variables. `seed` is the table's number.
 void dense_initial(struct tug_dense *d, uint64_t seed);
 // Returns TUG_EUSAGE if no request may be made now: in a callback, or in a batch.
 int dense_ready(const struct tug_dense *d);

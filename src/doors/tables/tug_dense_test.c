@@ -1,7 +1,6 @@
-// Compares batches of dense variables that are sent one variable at a time, and
-// operations on vectors, as in Paddle's first version, with the same on plain arrays.
-//
-// SPDX-License-Identifier: Apache-2.0
+// Tests batches of dense variables that are sent one variable at a time, and
+// operations on vectors, as in Paddle's first version: compares them with the same
+// operations on plain arrays.
 #include <math.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
 // A program's own rules, entry policies and accessors (tug/table.h), registered with the
 // registries of table/.
 //
-// The registries call rules and policies without a context, so a macro makes functions
-// for each of PLACES places, which call the rule or policy of their place.
+// The registries call rules and policies without a context argument. So a macro makes
+// functions for each of PLACES places in two arrays; they call the program's rule or
+// policy at that place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

@@ -81,8 +81,8 @@ int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
     return wait_for(c, ts);
 }
 
-// Returns the micro-batches of a part: the micro-batches are halved until each part has
-// its own.
+// Returns the micro-batches of a part of a batch: the sixteen micro-batches are halved
+// until there are as many halves as parts.
 static struct call_terms part_of(uint32_t part, uint32_t parts)
 {
     struct call_terms ret = {.micro = 0, .micros = SHARD_MICROS};
@@ -196,7 +196,7 @@ int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_
     return calls_assign(c, table, keys, n, values, done, ctx, ret_timestamp);
 }
 
-// Ranges are requested in pieces, so that the size of a request is bounded.
+// Ranges of keys are requested in pieces, which bounds the size of a request.
 
 enum { RANGE_KEYS = 1 << 16 };
 

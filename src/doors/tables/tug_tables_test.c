@@ -412,8 +412,8 @@ static void test_dump(void **state)
     check(tug_client_close(c));
 }
 
-// Rows that are pulled whole, here two of one partition, have more floats than weights; a
-// dump has the weights only.
+// Rows that are pulled whole, here two of one partition, have statistics and states
+// besides the weights; a dump has the weights only.
 static void test_dump_of_whole_rows(void **state)
 {
     (void)state;
