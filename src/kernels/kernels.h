@@ -92,8 +92,9 @@ struct kernels {
                      size_t n, size_t fields, size_t k, const float *in, float err,
                      float *g);
 
-    // Counts updates: adds m[i] (1 if m is NULL) to the count c = rows[i][col], and sets
-    // ret[i] = m[i] * pass / c. Rows are shared.
+    // Counts updates: adds m[i] (1 if m is NULL) to the count c = rows[i][col],
+    // and sets ret[i] = m[i] * pass / c, the factor of the prior
+    // (rule_params.l2). Rows are shared.
     void (*count)(float *const *rows, size_t col, const float *m, float pass, float *ret,
                   size_t n);
 

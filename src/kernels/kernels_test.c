@@ -423,8 +423,8 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
 }
 
-// Returns a rule: all rules in turn, and every second time adagrad-row, which has kernels
-// of its own.
+// Returns the rule of test i: adagrad-row, which has kernels of its own, if i is even;
+// else one of all rules in turn.
 static struct rule_params step_rule(size_t i, size_t block)
 {
     enum rule_kind kind = i % 2 == 0 ? RULE_ADAGRAD_ROW

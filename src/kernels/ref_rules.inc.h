@@ -225,8 +225,8 @@ static void apply_rmsprop(const struct rule_params *p, float l2, float *w, float
     apply1(rmsprop, p, l2, w, s, g, n);
 }
 
-// Rules with one n for k weights. The gradient of a weight that takes no part counts as
-// 0, and the weight does not change.
+// Rules in which k weights share one n. A weight that takes no part adds 0 to the
+// sums and does not change.
 
 static float squares(const struct rule_params *p, float l2, const float *w,
                      const float *g, size_t k)

@@ -104,8 +104,8 @@ static bool says_name(const char *said, const char *name)
     return false;
 }
 
-// Returns a failure whose process the last words of failure `of` name, and marks it as
-// seen; `of` if there is none.
+// Returns the index of a failure whose process is named in the last line of failure `of`,
+// and marks it as seen. Returns `of` if that line names none.
 static uint32_t named_by(const struct exit_policy *v, uint32_t of, bool *seen)
 {
     for (uint32_t i = 0; i < v->n_failures; i++)
@@ -116,8 +116,8 @@ static uint32_t named_by(const struct exit_policy *v, uint32_t of, bool *seen)
     return of;
 }
 
-// Finds the cause of the failure that ended the run: as long as the last line names
-// another process that has failed, that process failed earlier.
+// Finds the cause of the failure that ended the run: if the last line of a failed process
+// names another failed process, that one failed earlier; and so on.
 static void find_cause(struct exit_policy *v)
 {
     bool seen[EXIT_POLICY_FAILURES_MAX] = {0};

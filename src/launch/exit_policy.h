@@ -46,7 +46,7 @@ enum exit_policy_next {
 enum {
     EXIT_POLICY_TEXT_MAX = 768,
     EXIT_POLICY_SAID_MAX = 512,
-    EXIT_POLICY_FAILURES_MAX = 16 // more are not remembered
+    EXIT_POLICY_FAILURES_MAX = 16 // most failures that are stored
 };
 
 struct exit_policy_failure {

@@ -22,17 +22,18 @@
 #include "os/route.h"
 #include "os/runtime_dir.h"
 
-// The time that the launcher waits before it asks processes to end, and the time that it
-// then waits before it kills them. An interrupted run has a pass to finish and a model to
-// save; a later signal (os/wish.h) ends it at once. Supervisors get time to end their
-// programs.
+// The time that the launcher waits before it asks processes to end (STAGE_WAIT), and then
+// before it kills them (STAGE_GENTLE). An interrupted run gets an hour, since it has a
+// pass to finish and a model to save; a later signal (os/wish.h) ends it at once.
+// Supervisors get two seconds more than the programs that they end.
 enum {
     TOLD_SECONDS = 2,
     LEAVE_SECONDS = 5,
     GENTLE_SECONDS = LAUNCH_GENTLE_SECONDS + 2,
     SAVE_SECONDS = 3600
 };
-// Time limit for the end of the process that made another one fail.
+// After the first failure in a run of a program, the launcher waits this long before it
+// ends the other processes: the process that caused the failure may end a little later.
 #define CAUSE_SECONDS .5
 
 enum { INTERRUPTED = 130 }; // exit code of an interrupted run
@@ -51,8 +52,9 @@ struct run {
     struct buf told;    // the lines about processes whose end did not end the run
     struct buf held;    // such lines about processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
-    bool *runs; // for each process, and last the launcher: whether it runs; used for
-                // --http-targets
+    // For each process, and last for the launcher: whether it runs; used for
+    // --http-targets.
+    bool *runs;
     bool targets_fail; // the file of targets could not be written, and this was logged
 };
 
@@ -205,7 +207,7 @@ static void tell_targets(struct run *r, uint32_t member, bool runs)
     r->targets_fail = fails;
 }
 
-// After the last process, the file does not list the launcher either.
+// When the last process has ended, the launcher is removed from the file, too.
 static void tell_ended(struct run *r, uint32_t member)
 {
     uint32_t launcher = member_of(r, LAUNCH_WORKER, r->o->workers), running = 0;
@@ -238,7 +240,9 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
             (void)buf_printf(&r->held, "%s\n", exit_policy_describe(&x, text));
             if (number != 0)
-                say_ended(r); // a process that was killed did not end because of the run
+                // A process that was killed did not end because of the run, so it is
+                // reported.
+                say_ended(r);
             else
                 processes_timer(r->processes, TOLD_SECONDS);
         }

@@ -15,7 +15,7 @@ enum state { WAITING, RUNNING, ENDED };
 struct process {
     enum state state;
     int pid, code, signal;
-    uint64_t began; // how often
+    uint64_t began; // number of times that the process was started
     char host[HOST_MAX];
 };
 

@@ -25,9 +25,9 @@ struct lines {
     bool (*holds)(const char *line, size_t n);
     struct buf held;
     char last[512]; // the last line that was not empty, cut
-    // Set: all lines are written as JSON, without the prefix. A log line in JSON is passed
-    // on as it is, and its message is the line that `holds`, `last` and `said` get; any
-    // other line becomes the message of a log line of this process. NULL: text.
+    // If it is not NULL, all lines are written as JSON, without the prefix. A log line in
+    // JSON is passed on as it is, and its message is the line that `holds`, `last` and
+    // `said` get; any other line becomes the message of a log line of this process.
     const struct log_origin *json;
 };
 

@@ -12,7 +12,7 @@
 #include "kit/test.h"
 #include "launch/argv.h"
 
-// Returns the output for `text` in pieces of n bytes.
+// Returns the output if `text` arrives in pieces of n bytes.
 static char *passed(const char *text, size_t n, char last[512])
 {
     static char out[3 * LINES_MAX];

@@ -14,7 +14,8 @@ enum { PLAN_ADDRESS_MAX = 256 };
 
 struct plan {
     const struct launch_options *o;
-    // When known: HOST:PORT, or several addresses separated by commas.
+    // HOST:PORT of the scheduler, or several addresses separated by commas;
+    // "" until it is known.
     char scheduler[PLAN_ADDRESS_MAX];
     bool sockets;                // use Unix sockets besides TCP
     char host[PLAN_ADDRESS_MAX]; // the scheduler's host
@@ -22,8 +23,10 @@ struct plan {
     uint16_t *server_ports;      // for programs: the ports in Paddle's list of servers
     int *held;                   // sockets that keep these ports from other processes
     uint32_t n_held;
-    char http_host[PLAN_ADDRESS_MAX]; // of --http; "": none, or a Unix socket
-    uint16_t *http_ports; // of the scheduler, then the servers, then the workers
+    // The host of --http; "": the option is not given, or is a Unix socket.
+    char http_host[PLAN_ADDRESS_MAX];
+    // The ports of the scheduler, then of the servers, then of the workers.
+    uint16_t *http_ports;
     bool spin;
     struct hosts hosts; // n == 0: all run on this machine
     struct secrets secrets;
@@ -46,7 +49,8 @@ int plan_ssh(struct argv *argv, const struct host *h);
 int plan_http_choose(struct plan *p, struct err *e);
 int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
                   uint32_t rank);
-// Writes the scheduler's address, HOST:PORT. Not for Unix sockets.
+// Writes the address of the scheduler's page, HOST:PORT. Not to be called if
+// --http is a Unix socket.
 void plan_http_scheduler(const struct plan *p, char ret[PLAN_ADDRESS_MAX + 16]);
 // Writes the file of --http-targets: the processes for which runs[i] is true, as ordered
 // in http_ports, and then the launcher. Does nothing if the option is not given.

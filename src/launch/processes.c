@@ -34,7 +34,7 @@ struct member {
     char prefix[48];
     struct lines out, err;
     struct log_origin origin;
-    struct buf announcement; // a line that has not ended
+    struct buf announcement; // the begin of an announced line whose end has not arrived
     struct buf input;
     uv_write_t write;
     FILE *log;

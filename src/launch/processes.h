@@ -33,7 +33,8 @@ struct processes_handler {
 
 enum { PROCESSES_ANNOUNCE_FD = 3 };
 
-// The line of a process that fails: this and the number of an enum reason (base/err.h).
+// The line that a failing process announces: this word and the number of an
+// enum reason (base/err.h).
 #define PROCESSES_REASON "reason "
 
 enum processes_output {
@@ -66,7 +67,7 @@ struct processes_process {
 
 int processes_open(struct processes **ret, const struct processes_handler *h,
                    struct err *e);
-// kills the processes that are still running; `c` may be NULL
+// Kills the processes that are still running; `c` may be NULL.
 void processes_close(struct processes *c);
 
 // Starts a process. Processes are numbered from 0 in the order of their start. The memory

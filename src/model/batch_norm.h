@@ -24,9 +24,9 @@ struct batch_norm {
     bool training;
     // In training: the share of the whole batch's examples that are in this part.
     float share;
-    float *mean, *variance; // the mean and variance of each unit, // which
-                            // batch_norm_forward sets
-    float *by_z;            // one float for each unit, which batch_norm_backward needs
+    // Set by batch_norm_forward: the mean and variance of each unit.
+    float *mean, *variance;
+    float *by_z; // one float for each unit, which batch_norm_backward needs
 };
 
 static inline size_t batch_norm_summaries(size_t units)

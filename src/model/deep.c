@@ -127,8 +127,8 @@ static struct tower shared(const struct model_options *o)
 }
 
 // Returns the tower of a task, whose input is the output of the shared layers. Its
-// parameters come after those of earlier tasks. The number of its first layer follows the
-// number of its unit.
+// parameters come after those of earlier tasks. The random numbers of its layers come
+// after those of its unit.
 static struct tower tower(const struct model_options *o, uint32_t task)
 {
     struct tower bottom = shared(o), t = bottom;

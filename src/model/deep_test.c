@@ -620,8 +620,8 @@ static void test_summaries(void **state)
     close_world(t);
 }
 
-// The mean of a field's vectors is their sum, with values, divided by their number. The
-// linear part is not divided.
+// The mean of a field's vectors is the sum of each vector times its value, divided by the
+// number of vectors. The linear part is not divided.
 static void test_pooling(void **state)
 {
     (void)state;

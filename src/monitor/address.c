@@ -137,7 +137,7 @@ static uint16_t port_of(const struct sockaddr_storage *s)
                                           : ((const struct sockaddr_in *)s)->sin_port);
 }
 
-// Sets the error of errno, with what can be done.
+// Sets the error of errno, and says what the user can do.
 static int refused_to_listen(const struct monitor_address *a, struct err *e)
 {
     int error = errno;
@@ -203,8 +203,8 @@ bool address_peer_is_own(int fd)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-// Returns whether `host` is a literal loopback address, or the literal address of this
-// end of the connection.
+// Returns whether `host` is a literal loopback address, or the literal address at which
+// this connection arrived.
 static bool is_own_literal(int fd, const char *host)
 {
     struct sockaddr_in four = {.sin_family = AF_INET};

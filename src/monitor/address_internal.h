@@ -26,7 +26,8 @@ struct monitor_address {
 // Reads "HOST:PORT" or "unix:PATH".
 int address_read(struct monitor_address *ret, const char *text, struct err *e);
 
-// The error about an address that strangers reach; it names the missing options.
+// Sets the error for an address that other machines can reach; it names the missing
+// options.
 int address_refuse(const struct monitor_address *a, const char *missing, struct err *e);
 
 // Opens the listening socket. A Unix socket gets mode 0600, and replaces a socket that a
@@ -36,14 +37,15 @@ int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err 
 void address_leave(const struct monitor_address *a);
 
 // Returns whether the process at the other end of a Unix socket runs as this user or as
-// root; true for sockets that are not Unix sockets.
+// root. Returns true for other sockets.
 bool address_peer_is_own(int fd);
 
-// Writes the name or address in the header Host, without its port; false: it has none.
+// Gets the name or address in the header Host, without its port. Returns
+// false if there is none.
 bool address_host(char ret[NI_MAXHOST], const char *host);
-// Returns whether a request on the socket may call this process so: "localhost", a
-// literal address of loopback, the address at which it arrived, or the typed host. A
-// page of another site, whose name resolves to this machine, names that site.
+// Returns whether a request may use this name for this process: "localhost", a literal
+// address of loopback, the address at which it arrived, or the typed host. A page of
+// another site whose name was made to resolve to this machine would use that site's name.
 bool address_may_be_called(const struct monitor_address *a, int fd, const char *name);
 
 #endif

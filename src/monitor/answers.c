@@ -97,7 +97,7 @@ static bool shows_token(const struct answers *a, const struct connection *one)
     return trust_shows_token(&a->trust, header_of(a, one, "Authorization"));
 }
 
-// Returns whether the request calls this process by a name of its own.
+// Returns whether the request's header Host is a name or address of this process.
 static bool is_called(const struct answers *a, const struct connection *one)
 {
     char name[NI_MAXHOST];
@@ -120,7 +120,7 @@ static bool is_open(const char *url)
            strcmp(url, kinds[ANSWER_READY].path) == 0;
 }
 
-// Refuses a request that may not be answered; returns whether it did.
+// Refuses a request that must not be answered. Returns whether it refused the request.
 static bool refuse(const struct answers *a, struct connection *one, const char *url,
                    const char *method, enum MHD_Result *ret)
 {
@@ -257,7 +257,7 @@ enum MHD_Result answers_give(struct answers *a, struct connection *one,
         return give_kept(a, one, kind);
     if (kind == ANSWER_HEALTH)
         return say(a, one, MHD_HTTP_OK, NULL, NULL, "alive");
-    if (kind == ANSWER_EVENTS) // HEAD
+    if (kind == ANSWER_EVENTS) // a request HEAD for events
         return say_as(a, one, MHD_HTTP_OK, NULL, NULL, "", kinds[kind].type);
     bool ready = render_ready(&a->told, text);
     const char *short_text = ready ? "ready" : "not ready";

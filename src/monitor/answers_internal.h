@@ -23,7 +23,7 @@ enum answer_kind {
     ANSWER_READY = ANSWER_KEPT,
     ANSWER_EVENTS,
     ANSWER_HEALTH,
-    ANSWER_NONE, // not a kind: the request has already been answered with an error
+    ANSWER_NONE, // no kind of answer: the request was already answered with an error
 };
 
 struct answers {

@@ -15,7 +15,8 @@ static void end(struct connection *one)
     (void)shutdown(one->fd, SHUT_RDWR);
 }
 
-// Returns the connection that has been longest in the state; NULL: none is in it.
+// Returns the connection that has been in this state for the longest time;
+// NULL if none is in it.
 static struct connection *oldest_of(struct connections *c, enum connection_state state)
 {
     struct connection *oldest = NULL;
@@ -28,9 +29,9 @@ static struct connection *oldest_of(struct connections *c, enum connection_state
     return oldest;
 }
 
-// Closes the connection that has waited longest for its request. If all have sent one,
-// closes the connection whose client has read longest at its answer: most answers take
-// milliseconds.
+// Closes the connection that has waited longest for its request. If all have sent their
+// requests, closes the connection whose client has been reading its answer for the
+// longest time: most answers take milliseconds.
 static void make_room(struct connections *c)
 {
     struct connection *one = oldest_of(c, CONNECTION_IDLE);

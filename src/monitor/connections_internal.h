@@ -13,8 +13,9 @@
 
 enum {
     CONNECTIONS_MAX = 128,
-    // From this number on, a new connection closes the one that has waited longest
-    // without a complete request, or else the one that has read longest at an answer.
+    // From this number of connections on, each new one closes an old one: the one that
+    // has waited longest without a complete request, or else the one that has been
+    // reading its answer for the longest time.
     CONNECTIONS_CROWD = 96,
     CONNECTIONS_EVENTS_MAX = 16, // the greatest number of connections that read /events
     // Time limits in seconds: for an idle connection to send a whole request, for a peer
@@ -46,7 +47,8 @@ struct connection {
     struct event *event;
     size_t sent;      // number of bytes of `event` that were sent
     uint64_t version; // version of the facts in the last event sent
-    // The answer is the metrics, or the page; and it has the facts of the work's end.
+    // Whether the answer is the metrics or the page, and whether it has the
+    // facts of the work's end.
     bool reads_metrics, reads_page, reads_end;
 };
 

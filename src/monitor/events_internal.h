@@ -1,5 +1,5 @@
 // Server-sent events: each event has the facts as JSON, and is sent when the facts
-// change. All readers share the bytes of an event, which are counted by users.
+// change. All readers share the bytes of an event, which are freed with their last user.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_EVENTS_INTERNAL_H

@@ -1,6 +1,6 @@
-// Limits beyond which an operator should look. monitoring/tug.rules.yml has those that its
-// alerts share with the page (limits_test.c compares them); an alert waits longer for
-// progress than the page does.
+// Limits beyond which the page tells an operator of a problem. The alerts in
+// monitoring/tug.rules.yml use the same limits (limits_test.c compares them), except that
+// an alert waits longer for progress.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_LIMITS_INTERNAL_H
@@ -13,13 +13,15 @@ static const double idle_seconds = 60, waiting_seconds = 2, silent_seconds = 5,
                     save_factor = 3, disk_share = .1, memory_share = .9, slow_share = .8,
                     behind_share = .7;
 
-// A worker's speed is compared after so many seconds, if the fastest worker has finished so
-// many pieces of the data in this time.
+// The recent speed of a worker is compared with others if it was measured over at
+// least compared_seconds, and some worker has finished compared_pieces pieces of
+// the data in its time.
 static const double compared_seconds = 10, compared_pieces = 5;
 
-// Limits of the training. A loss above guess_loss, or risen by both rise_factor and rise_least,
-// diverges; with fewer examples of the pass it may be so by chance. A loss that is not below that
-// of the mean label means that nothing is learnt; the first pass begins with such a loss.
+// Limits of the training. A loss above guess_loss, or risen by both rise_factor and
+// rise_least, diverges. While a pass has had only a few examples, its loss may be so high
+// by chance. A loss that is not below that of the mean label means that nothing is
+// learnt; the first pass begins with such a loss.
 static const double guess_loss = 1, few_examples = 1000, enough_examples = 10000,
                     first_examples = 1000000, rise_factor = 1.3, rise_least = .1,
                     valid_factor = 1.05, auc_gap = .2;

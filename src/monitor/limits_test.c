@@ -8,7 +8,7 @@
 #include "kit/test.h"
 #include "os/file.h"
 
-// Lists each limit as a part of the expression of an alert.
+// The limits, each with an expression that the rule of an alert must contain.
 static const struct shared {
     const char *alert, *part;
     double limit;

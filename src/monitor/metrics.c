@@ -70,7 +70,8 @@ static int add_sample(struct writer *w, const char *suffix, const char *extra, d
 
 // ---------------------------------------------------------------- values
 
-// Returns the member at a path of names with dots in between; NULL if it is missing.
+// Returns the member of an object at a path, which is names with dots between them;
+// NULL if it is missing.
 static const json_t *member(const json_t *o, const char *path)
 {
     char name[64];
@@ -172,7 +173,8 @@ static int visit(struct writer *w, const json_t *o)
     size_t i;
     if (json_is_array(next)) {
         json_array_foreach(next, i, one) {
-            if (!nodes || !fact_is_replaced(next, one)) // else there were two samples
+            // Else there would be two samples with the same labels.
+            if (!nodes || !fact_is_replaced(next, one))
                 TRY(enter(w, step, NULL, one));
         }
     } else if (step->key_label != NULL) {
@@ -228,7 +230,8 @@ static int add_row(struct writer *w, bool first)
     TRY(add_label(&w->labels, "rank", json_object_get(w->facts, "rank")));
     TRY(visit(w, w->facts));
     if (w->to->len == head && first)
-        w->to->len = before; // no object has a value: take HELP and TYPE back
+        // No object has a value: removes the lines HELP and TYPE again.
+        w->to->len = before;
     return 0;
 }
 

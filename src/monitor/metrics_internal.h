@@ -13,7 +13,7 @@ enum metric_type {
     METRIC_TEXT,      // a gauge with the value 1 and the fact, a text, as a label
 };
 
-// The objects of the facts that have a metric's value; metric_scopes has the path to
+// The objects in the facts that contain a metric's value; metric_scopes has the path to
 // them.
 enum metric_place {
     OWN,      // the facts as a whole
@@ -28,7 +28,7 @@ enum metric_place {
     WORKERS,  // each worker that the scheduler knows
     SPACE,    // each space of partitions
     RUN,      // the object about the training run
-    PROCESS,  // each process of `tug launch`
+    PROCESS,  // each process that `tug launch` has started
 };
 
 enum { METRIC_STEPS = 3, METRIC_LABELS = 3 };

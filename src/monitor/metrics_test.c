@@ -100,7 +100,7 @@ static void tells_of_its_own_process_only(void **state)
     has(all,
         "\ntug_placement_max_over_mean_ratio{role=\"scheduler\",space=\"sparse\"} 1\n");
     assert_null(strstr(all, "tug_run_auc"));    // null
-    assert_null(strstr(all, "tug_table_rows")); // only a server has this metric
+    assert_null(strstr(all, "tug_table_rows")); // this process is not a server
 }
 
 // Prometheus drops all but one of samples that have the same labels. A worker has a node,

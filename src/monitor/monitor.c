@@ -23,7 +23,7 @@ enum {
     TICK_MS = 500,
     FACTS_SECONDS = 3, // how long a request waits for facts
     PAGE_SECONDS = 3,  // how long an open page has to show the end
-    READ_SECONDS = 120 // the longest usual time between two readings of Prometheus
+    READ_SECONDS = 120 // Prometheus usually reads again within this time
 };
 
 extern const unsigned char page_html[]; // page.html, made by the build
@@ -40,12 +40,13 @@ struct monitor {
     bool started;
     atomic_bool stop;
 
-    // The end of the work (monitor_end).
+    // Set when the work has ended (monitor_end).
     _Atomic uint64_t ended_ns; // 0: not yet
-    uint64_t until_ns;         // when the readers of /metrics have had their time
-    _Atomic uint64_t read_ns;  // when /metrics was read last; 0: never
+    // Until when the readers of /metrics have time to read the end.
+    uint64_t until_ns;
+    _Atomic uint64_t read_ns; // when /metrics was read last; 0: never
     atomic_bool end_read, end_shown;
-    atomic_size_t pages; // open ones
+    atomic_size_t pages; // number of open pages
 };
 
 // ---------------------------------------------------------------- requests
@@ -58,7 +59,7 @@ static bool facts_are_fresh(const struct monitor *m)
            (ended == 0 || t->asked_ns >= ended);
 }
 
-// Notes what a connection reads, for note_read when it has all of it.
+// Records what a connection reads; note_read counts it once the client has all of it.
 static void note_reading(const struct monitor *m, struct connection *one,
                          enum answer_kind kind)
 {
@@ -216,7 +217,7 @@ static void await_work(struct monitor *m)
     (void)poll(fds, 2, (int)ms);
     uint64_t wakes;
     if ((fds[0].revents & POLLIN) != 0 && read(m->wake, &wakes, sizeof(wakes)) < 0)
-        return; // cannot happen: only this thread reads the descriptor
+        return; // cannot happen: no other thread reads the descriptor
 }
 
 static void *run_monitor(void *arg)
@@ -241,7 +242,8 @@ static void *run_monitor(void *arg)
 
 static int begin_daemon(struct monitor *m, int fd, struct err *e)
 {
-    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3"; // as links have
+    // The versions that links have, too.
+    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3";
     struct trust *t = &m->answers.trust;
     bool tls = t->x != NULL;
     struct MHD_OptionItem more[] = {

@@ -5,9 +5,10 @@
 // once a second, and only while requests or readers of events need facts. All requests
 // share the facts, so the load on the nodes does not grow with the number of requests.
 //
-// Strangers may not look: the monitor listens on loopback, or on a Unix socket of mode
-// 0600 for this user only, and refuses requests under a foreign name (DNS rebinding). At
-// other addresses it needs TLS, and each request but those for health needs a token.
+// Others must not see the facts: the monitor listens on loopback, or on a Unix
+// socket of mode 0600 for this user only, and refuses requests under a foreign name
+// (DNS rebinding). At other addresses it needs TLS, and each request but those for
+// health needs a token.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_MONITOR_H
@@ -39,8 +40,8 @@ struct monitor_options {
     // show. An address that is not on loopback needs all three. On loopback each
     // one is used if it is given.
     const char *cert, *key, *token_file;
-    // monitor_check uses these if `cert` is NULL and the address is not on
-    // loopback; may be NULL.
+    // The cluster's certificate and key, which monitor_check uses if `cert` is NULL and
+    // the address is not on loopback; may be NULL.
     const char *cluster_cert, *cluster_key;
 };
 
@@ -56,9 +57,9 @@ int monitor_open(struct monitor **ret, const struct monitor_options *o,
 const char *monitor_url(const struct monitor *m);
 
 // The work of the process has ended, and its facts say how. From now on monitor_is_seen
-// returns whether all open pages and, if `seconds` is above 0, a client that read /metrics
-// have got these facts. It also returns true after that time (3 s for pages). The caller
-// answers for its facts until then.
+// returns whether all open pages have got these facts and, if `seconds` is above 0, also
+// a client that read /metrics before. It stops waiting for pages after 3 s and for
+// /metrics after `seconds`. The caller answers for its facts until then.
 void monitor_end(struct monitor *m, double seconds);
 bool monitor_is_seen(const struct monitor *m);
 // Returns whether a client has read /metrics in the last two minutes.

@@ -265,7 +265,8 @@ static void refused_as(const char *address, const char *says)
     refused_with((struct monitor_options){.address = address}, says);
 }
 
-// The port of a monitor that is open is taken.
+// A monitor cannot listen at a port at which another one listens. The error says what to
+// do.
 static void says_what_to_do_about_a_taken_port(void **state)
 {
     (void)state;
@@ -298,7 +299,7 @@ static void refuses_options(void **state)
 {
     (void)state;
     char bad[FILES_PATH], token[FILES_PATH], blank[FILES_PATH], brief[FILES_PATH];
-    open_any(); // or skips
+    open_any(); // skips the test if libmicrohttpd is missing
     snprintf(bad, sizeof(bad), "%s", files_in("bad.pem"));
     snprintf(token, sizeof(token), "%s", files_in("token"));
     snprintf(blank, sizeof(blank), "%s", files_in("blank"));
@@ -419,12 +420,13 @@ static void sends_events(void **state)
     }
     await_text(fds[0], &seen, "\"operations_seen\":1");
     browse_says(url, "/events", 503, "too many clients");
-    browse_says(url, "/metrics", 200, "tug_"); // others are still served
+    browse_says(url, "/metrics", 200, "tug_"); // other requests are still answered
     for (int i = 1; i < READERS; i++)
         close(fds[i]);
     buf_clear(&seen);
     await_text(fds[0], &seen, "event: facts"); // the event of the next second
-    close_it(NULL);                            // while a reader is suspended
+    // Closes the monitor while a reader of events is suspended.
+    close_it(NULL);
     close(fds[0]);
     buf_free(&seen);
 }
@@ -534,7 +536,7 @@ static void waits_until_the_end_is_seen(void **state)
     (void)state;
     const char *url = open_any();
     assert_false(monitor_is_read(monitor));
-    monitor_end(monitor, 0); // no page is open
+    monitor_end(monitor, 0); // no page is open, so the end counts as seen
     assert_true(monitor_is_seen(monitor));
     monitor_close(monitor);
 

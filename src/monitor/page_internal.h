@@ -16,12 +16,13 @@ struct page_view {
 
 void page_section(struct page_view *p, const char *title);
 void page_section_end(struct page_view *p);
-// Begins a table; `names` ends with NULL. A name that begins with '#' heads numbers.
+// Begins a table; `names` ends with NULL. A name that begins with '#' is the heading
+// of a column of numbers.
 void page_table(struct page_view *p, const char *const *names);
 void page_table_end(struct page_view *p);
 // Adds a name or a message from outside; a long one is cut.
 void page_text(struct page_view *p, const char *text);
-// Adds a name and a text of ours to a list of them (<dl>).
+// Adds a name and a text, both written by this program, to a list of facts (<dl>).
 void page_fact(struct page_view *p, const char *name, const char *text);
 void page_cell(struct page_view *p, const char *text);   // a name from outside
 void page_number(struct page_view *p, const char *text); // a text of text_internal.h

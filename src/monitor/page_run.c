@@ -111,8 +111,8 @@ static void add_passes(struct page_view *p, const json_t *history)
     page_table_end(p);
 }
 
-// Tells the share of all passes that is done, and the time that the rest takes at the
-// present speed. Nothing is known of the length of a pass before its first examples.
+// Writes the share of all passes that is done, and the time that the rest will take at
+// the present speed. Before the first examples of a pass its length is not known.
 static void add_whole_run(struct page_view *p, const json_t *run)
 {
     double pass = fmax(fact_number(run, "pass"), 1), passes = fact_number(run, "passes"),
@@ -140,7 +140,8 @@ void page_add_run(struct page_view *p)
         page_text(p, fact_text(run, "error"));
         html_add(&p->h, "</p>\n");
     }
-    if (isnan(fact_number(run, "pass"))) { // tug launch knows no more about a run
+    // The facts of tug launch have no more about a run.
+    if (isnan(fact_number(run, "pass"))) {
         page_section_end(p);
         return;
     }
@@ -270,7 +271,7 @@ static double add_owner(struct page_view *p, const json_t *owners, double id)
     return all;
 }
 
-// A server that has left owns nothing any more.
+// Returns false for a server that has left: it owns no partitions any more.
 static bool may_own(const json_t *n)
 {
     return strcmp(fact_text(n, "role"), "server") == 0 && !fact_true(n, "left");

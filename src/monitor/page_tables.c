@@ -87,7 +87,7 @@ static void add_table(struct page_view *p, const json_t *t, const json_t *before
     html_add(&p->h, "</tr>\n");
 }
 
-// Says what the sums over the servers lack.
+// Says which servers the sums over all servers lack.
 static void add_missing(struct page_view *p)
 {
     const json_t *loop;
@@ -315,8 +315,9 @@ static json_t *behind_by_table(const json_t *facts)
     return all;
 }
 
-// Shows each worker of a table once, as the loop sees it where it is furthest behind. One
-// that was behind by most of the bound a second ago, too, is marked if pulls wait.
+// Shows each worker of a table once, by the loop on which it is furthest behind. A
+// worker is marked as holding up others if pulls wait and it was behind by most of the
+// bound a second ago, too.
 static void add_clocks(struct page_view *p, const json_t *t, json_t *all,
                        json_t *all_before)
 {

@@ -146,7 +146,8 @@ static void says_what_is_wrong(void **state)
                "'size_bytes': 100000000}]}",
                false, "the disk of saves () is nearly full, 2.0 MB are free");
     verdict_is("{'role': 'train', 'disks': [{'what': 'saves', 'free_bytes': 9000000, "
-               "'size_bytes': 100000000}]}", // as the alert TugDiskNearlyFull
+               // The same limit as that of the alert TugDiskNearlyFull.
+               "'size_bytes': 100000000}]}",
                false, "the disk of saves () is nearly full, 9.0 MB are free");
     verdict_is("{'role': 'train', 'run': {'state': 'failed', 'diverged': true}}", false,
                "the training has diverged; the training failed");
@@ -187,7 +188,7 @@ static void sees_that_training_goes_wrong(void **state)
     verdict_is(RUN_OF(", 'loss': 0.7, 'base_loss': null, 'auc': 0.5"), true, "training");
     verdict_is("{'role': 'train', 'run': {'state': 'training', 'pass': 1, 'passes': 9, "
                "'examples': 20000, 'loss': 0.7, 'base_loss': 0.56, 'auc': 0.5}}",
-               true, "training, pass 1 of 9"); // it has just begun
+               true, "training, pass 1 of 9"); // the pass has just begun
     verdict_is(RUN_OF(", 'loss': 5.01, 'auc': null"), true, "training, pass 6 of 9");
     verdict_is(RUN_OF(", 'loss': 0.9, 'auc': null, 'history': [{'pass': 1, 'loss': 0.5}, "
                       "{'pass': 2, 'loss': 0.6}]"),
@@ -207,7 +208,7 @@ static void sees_that_training_goes_wrong(void **state)
                "the validation AUC is 0.5, the training AUC 0.96");
 }
 
-// Validations and saves that stand still looked well, too.
+// A validation or a save that makes no progress is reported.
 static void sees_that_a_phase_stands_still(void **state)
 {
     (void)state;
@@ -241,10 +242,11 @@ static void names_the_worker_that_holds_up_others(void **state)
     const char *all = main_of(BEHIND("3"), BEHIND("4"));
     has(all, "worker 1 is behind by 3 of 4 clocks");
     has(all, "<tr class=\"slow\"><td>t</td><td class=\"n\">1</td>");
-    all = main_of(WAITING("3", "0"), WAITING("4", "0")); // no pull waits
+    // No pull waits, so no worker is named.
+    all = main_of(WAITING("3", "0"), WAITING("4", "0"));
     assert_null(strstr(all, "behind by"));
     assert_null(strstr(all, "class=\"slow\""));
-    all = main_of(BEHIND("3"), BEHIND("0")); // for a moment
+    all = main_of(BEHIND("3"), BEHIND("0")); // the worker is behind only for a moment
     assert_null(strstr(all, "behind by"));
     assert_null(strstr(all, "class=\"slow\""));
     all = main_of(
@@ -342,7 +344,7 @@ static void names_a_disk_without_room_for_a_save(void **state)
     verdict_is(SAVED_OF("50e6"), true, "training");
 }
 
-// The curves of a run that gets no better on validation data may look flat.
+// Says at which pass validation was best, as the curves may look flat.
 static void says_when_validation_was_best(void **state)
 {
     (void)state;
@@ -371,7 +373,7 @@ static void counts_moves(void **state)
     assert_null(strstr(all, "server 1 loop 0</span>")); // it has left
 }
 
-// A problem hides neither the pass nor the speed nor the last save.
+// While something is wrong, the verdict still has the pass, the speed and the last save.
 static void tells_how_it_is_beside_what_is_wrong(void **state)
 {
     (void)state;
@@ -400,8 +402,8 @@ static void tells_how_it_is_beside_what_is_wrong(void **state)
     has(all, "validating, pass 1 of 2");
 }
 
-// Sums over servers name the servers that they lack, and charts have their numbers beside
-// them.
+// If a server's facts are missing, the sums over servers name it. Charts have
+// their numbers beside them.
 static void says_what_numbers_are_of(void **state)
 {
     (void)state;

@@ -56,7 +56,8 @@ static int check_pair(struct trust *t, const struct monitor_options *o, struct e
     return rc;
 }
 
-// Reads a secret: file_read_secret warns of one that others can read, file_read does not.
+// The type of file_read_secret, which warns if others can read the secret, and of
+// file_read, which does not.
 typedef int read_function(const char *path, struct buf *b, struct err *e);
 
 static int read_pair(struct trust *t, const struct monitor_options *o,
@@ -227,7 +228,7 @@ int monitor_check(struct monitor_options *o, struct err *e)
         o->cert = o->cluster_cert;
         o->key = o->cluster_key;
     }
-    int rc = open_with(&t, &a, o, file_read, e); // trust_open will warn
+    int rc = open_with(&t, &a, o, file_read, e); // file_read: trust_open warns later
     trust_close(&t);
     return rc;
 }

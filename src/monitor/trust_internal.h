@@ -1,4 +1,5 @@
-// The certificate and the token of a monitor: who may look.
+// The certificate and the token of a monitor, which decide whether a client may see the
+// facts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_TRUST_INTERNAL_H

@@ -11,7 +11,9 @@
 #include "monitor/text_internal.h"
 #include "os/clock.h"
 
-enum { LOOKS_MAX = 16 }; // so that many tables do not take long
+// Most workers that are looked up in the earlier facts, so that many tables do not take
+// long.
+enum { LOOKS_MAX = 16 };
 
 // The problems found so far, or the sentence that describes a process or
 // cluster without problems.
@@ -19,7 +21,7 @@ struct verdict {
     const json_t *facts;
     char *text;
     unsigned problems;
-    unsigned looks; // for workers in the facts before
+    unsigned looks; // number of workers looked up in the earlier facts so far
 };
 
 static void add(char text[RENDER_TEXT_MAX], const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -105,7 +107,8 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
     }
 }
 
-// The last save of a server has a state; of a run, the error is only there if it failed.
+// A server's facts have the state of its last save; a run's facts have an error
+// only if the save failed.
 static void judge_saves(struct verdict *v, const json_t *of, const char *who)
 {
     const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
@@ -195,7 +198,8 @@ static void judge_loss(struct verdict *v, const json_t *run)
             text_number(loss, now), text_number(fact_number(run, "base_loss"), best));
 }
 
-// Two passes are little to judge by, so a rise since the pass before is none.
+// Two passes are too few to judge by, so a rise from one pass to the next is not
+// reported.
 static void judge_validation(struct verdict *v, const json_t *run)
 {
     struct passes p = compare_passes(run, true);
@@ -212,7 +216,8 @@ static void judge_validation(struct verdict *v, const json_t *run)
                 text_number(valid_auc, best), text_number(auc, now));
 }
 
-// A save tells nothing while it is written, so it is compared with the last one.
+// A save reports no progress while it is written, so its duration is compared with
+// that of the last save.
 static void judge_phase(struct verdict *v, const json_t *run, const char *state)
 {
     const json_t *last = fact_at(fact_at(run, "saves"), "last");
@@ -267,8 +272,9 @@ struct counts {
     double holder, held_since; // the last one of them: rank, and time without progress
 };
 
-// Compares the recent speed of a worker with that of the others: sums since they joined
-// would name one that has joined later, and not one that has become slow.
+// Compares the recent speed of a worker with that of the others. Sums since the
+// workers joined would show a worker that has joined later as slow, and would not show
+// one that has become slow.
 static void compare_worker(struct counts *c, const json_t *n)
 {
     const json_t *recent = fact_at(n, "recent");
@@ -305,9 +311,9 @@ static struct counts count_nodes(const json_t *facts)
     return c;
 }
 
-// Returns whether the earlier facts, too, have the worker behind by most of a bound, so
-// that others waited for it. Each batch changes that for a moment, so one look would
-// often name a worker that is not slow.
+// Returns whether the worker was behind by most of the bound in the earlier facts, too,
+// so that others waited for it. Each batch changes for a moment how far workers are
+// behind, so one set of facts would often name a worker that is not slow.
 static bool held_up_before(const json_t *before, const char *table, double worker)
 {
     const json_t *loop, *t, *w;
@@ -390,7 +396,7 @@ static void say_run(struct verdict *v)
         return;
     const char *state = fact_text(run, "state");
     double pass = fact_number(run, "pass"), passes = fact_number(run, "passes");
-    if (isnan(passes)) // launch knows no more
+    if (isnan(passes)) // the facts of tug launch have no more
         add(v->text, "the run: %.60s", state);
     else if (strcmp(state, "training") == 0)
         add(v->text, "training, pass %.0f of %.0f, %s examples a second", pass, passes,

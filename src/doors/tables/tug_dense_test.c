@@ -1,6 +1,8 @@
 // Tests batches of dense variables that are sent one variable at a time, and
 // operations on vectors, as in Paddle's first version: compares them with the same
 // operations on plain arrays.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 #include <string.h>
 
