@@ -103,9 +103,9 @@ static bool family_has_env(const struct option_table *t, const char *name, size_
     return len == 10 && memcmp(name, "TUG_CONFIG", len) == 0;
 }
 
-// Checks for typos: a TUG_ variable that is one edit away from an option of this command.
-// Other variables are ignored, since programs share the environment (Kubernetes sets
-// TUG_SERVICE_HOST if a service is called tug).
+// Checks for typos: refuses a TUG_ variable whose name is one edit away from an option of
+// this command. Other unknown variables are ignored, since programs share the environment
+// (Kubernetes sets TUG_SERVICE_HOST if a service is called tug).
 static int check_environment(struct options *o, struct err *e)
 {
     const struct option_table *t = o->table;
@@ -139,8 +139,8 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] == '-';
 }
 
-// Returns whether the word looks like an option, also with one dash, as other programs
-// have them. A negative number and "-" do not.
+// Returns whether the word looks like an option, also one with a single dash, as other
+// programs have them. A negative number and "-" do not look like options.
 static bool is_like_option(const char *word)
 {
     return is_option(word) || (word[0] == '-' && isalpha((unsigned char)word[1]));
@@ -154,7 +154,7 @@ static bool wants_help(const struct words *w)
     return false;
 }
 
-// Returns the length of a help's first clause.
+// Returns the length of the first clause of an option's help.
 static int first_clause(const char *help)
 {
     size_t n = strcspn(help, ";(");
@@ -220,7 +220,8 @@ static int take_option(struct options *o, struct words *w, const struct option_g
 {
     const char *name = w->at[w->i] + 2, *eq = strchr(name, '='), *value;
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
-    if (len == 6 && memcmp(name, "config", len) == 0) { // load_files has loaded it
+    // Load_files has already loaded it.
+    if (len == 6 && memcmp(name, "config", len) == 0) {
         (void)word_value(w, eq, "", "", &value, NULL);
         return 0;
     }
@@ -347,7 +348,7 @@ static int load_setting(struct options *o, const char *setting, size_t len,
                                                        : 0;
 }
 
-// Sets options that have no other value from the preset.
+// Sets the options that no other source has set from the preset.
 static int load_preset(struct options *o, struct err *e)
 {
     if (o->table->preset == NULL)

@@ -45,13 +45,15 @@ struct option {
     enum option_kind kind;
     size_t offset, size; // place of the value in the command's struct of values
     const char *help;    // in lower case, without a full stop
-    // The default as text; NULL: unset (that is NULL, no items, 0, false or choice 0).
+    // The default as text; NULL: none, so that an option that is not given has the value
+    // NULL, no items, 0, false or choice 0.
     const char *fallback;
     const char *metavar; // "PATH"; NULL: shows the choices, or nothing for a flag
-    const char *choices; // for OPTION_CHOICE: "lr fm ffm"; for other kinds: words that
-                         // shells offer
-    // For OPTION_CHOICE: the word that --name alone means; other words then need '='.
-    // NULL: --name needs a word.
+    // For OPTION_CHOICE the words, as "lr fm ffm"; for other kinds words that shells
+    // offer.
+    const char *choices;
+    // For OPTION_CHOICE: the word that --name without a word means; any other word must
+    // then be given as --name=WORD. NULL: --name must have a word.
     const char *bare;
     double min, max; // bounds of a number, inclusive; both 0: any
     const char *env; // further environment variables with the same meaning, separated by
@@ -88,7 +90,7 @@ struct option {
 
 struct option_table {
     const char *command; // "train", for `tug train`
-    const char *summary; // one line
+    const char *summary; // about the command, in one line
     const char *usage;   // the text after the command: "--data PATH... [options]"
     const char *about;   // one or more paragraphs for --help and the man page; NULL: none
     const char *examples; // lines "command  # what it does"; NULL: none
@@ -98,7 +100,7 @@ struct option_table {
     const char *operands;
     // The choice option whose words are presets of other options. presets[i] has the
     // settings of word i, as "epochs=1 lr=0.05", for options that no other source sets.
-    // The first word has no settings.
+    // The first word stands for no preset, so it has no settings.
     const char *preset;
     const char *const *presets;
 };
@@ -127,8 +129,8 @@ enum { OPTIONS_INCOMPLETE = 1 };
 // Returns TUG_EUSAGE for wrong usage.
 int options_parse(struct options **ret, const struct option_table *t, int argc,
                   char *const *argv, void *values, unsigned flags, struct err *e);
-// Does what options_parse does, after other problems were found. These are reported
-// together with the problems of the words; *before is then empty.
+// Does what options_parse does, if the caller has found problems before. The problems in
+// *before are reported together with those of the words; *before is empty afterwards.
 int options_parse_after(struct options **ret, const struct option_table *t, int argc,
                         char *const *argv, void *values, unsigned flags,
                         struct problems *before, struct err *e);
@@ -139,8 +141,8 @@ void options_close(
 // closed before o.
 int options_copy(struct options **ret, const struct options *o, void *values,
                  struct err *e);
-// Sets an option that has its default, from a text, as a preset does. `place` is the
-// source of the value in words.
+// Sets an option that has its default, from a text, as a preset does. `place` names the
+// source of the value for messages.
 int options_fill(struct options *o, const char *name, const char *text, const char *place,
                  struct err *e);
 
@@ -159,8 +161,8 @@ bool options_given(const struct options *o, const char *name);
 bool options_has(const struct options *o, const char *name);
 // Returns whether a source other than the default and a preset gave the option.
 bool options_said(const struct options *o, const char *name);
-// Returns the first option under this heading for which options_said is true; NULL if
-// there is none.
+// Returns the name of the first option under this heading for which options_said is true;
+// NULL if there is none.
 const char *options_given_of_group(const struct options *o, const char *group);
 
 // Write the manual from the table: options_help for a terminal of `width` columns (0 or

@@ -28,12 +28,12 @@ struct file {
     bool has_event;
 };
 
-// The mapping that is being read: the command whose names it has, and the prefix of the
-// names.
+// The mapping that is being read: the command whose options it has, and the text that
+// comes before its names.
 struct section {
     // The table of the command; a section of another command is skipped.
     const struct option_table *table;
-    const char *prefix; // NULL, or "optimizer"
+    const char *prefix; // NULL, or the word before the dot, such as "optimizer"
 };
 
 static int next(struct file *f, struct err *e)

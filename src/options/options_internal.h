@@ -13,13 +13,15 @@
 struct option_giver {
     enum option_source source;
     const char *place; // struct options owns the text
-    unsigned load; // number of the source: a repeated list option appends only within one
-                   // source
+    // Number of the source: a repeated option adds items to a list only if its earlier
+    // items came from the same source.
+    unsigned load;
 };
 
 struct option_origin {
     struct option_giver giver;
-    const char *text; // the value as given; NULL for lists and if unset
+    // The value as it was given; NULL for lists, and if no value was given.
+    const char *text;
 };
 
 struct options {
@@ -33,8 +35,8 @@ struct options {
     struct problems problems;
 };
 
-// Collects a usage error, so that the user sees all of them at the end, and returns 0.
-// Returns any other rc, which ends the parsing.
+// Adds a usage error to the list that the user sees at the end, and returns 0. For any
+// other rc it returns rc, which ends the parsing.
 int option_note(struct options *o, int rc, const struct err *e);
 
 // Copies a text that lives as long as o; returns NULL if memory is out.

@@ -93,8 +93,7 @@ static bool nearest_see(void *arg, const char *word, size_t len)
     if (len >= OPTION_NAME_MAX)
         return true;
     size_t d = option_distance(n->given, n->len, word, len);
-    // An abbreviation counts as the name ("opt": optimizer), unless another name has
-    // fewer edits.
+    // An abbreviation ("opt" for "optimizer") counts as one edit.
     if (d > 1 && n->len >= 3 && n->len < len && memcmp(n->given, word, n->len) == 0)
         d = 1;
     if (d >= n->distance)

@@ -172,8 +172,8 @@ static void test_defaults(void **state)
     assert_null(options_given_of_group(o, "Training"));
 }
 
-// Returns the first given option of a group; only the first option of a group has its
-// heading.
+// Tests the first given option of a group, and that options without a heading belong to
+// the group of the option before.
 static void test_groups(void **state)
 {
     (void)state;

@@ -151,7 +151,8 @@ static bool choice_see(void *arg, const char *word, size_t len)
 static bool parse_choice(const struct option *opt, const char *text, int *ret)
 {
     struct choice c = {text, strlen(text), 0, -1};
-    bool flag; // an option that may be --name alone also takes the words of a flag
+    // An option that may be given without a word also takes true, false, yes and so on.
+    bool flag;
     option_words(opt->choices, choice_see, &c);
     if (c.found < 0 && opt->bare != NULL && parse_flag(text, &flag))
         return parse_choice(opt, flag ? opt->bare : opt->fallback, ret);

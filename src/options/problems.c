@@ -12,7 +12,7 @@ int problems_note(struct problems *p, int rc, const struct err *e)
         return rc;
     if (p->n++ == 0)
         p->code = rc;
-    // Problems that no longer fit are still counted.
+    // A problem for which the text has no room is still counted.
     if (e != NULL)
         (void)buf_printf(&p->text, "%s\n", e->text);
     return 0;

@@ -1,6 +1,7 @@
-// Linux 5.6 has openat2, which checks the whole path. Without it, or if a sandbox forbids
-// it, the path is opened part by part. Both refuse every link, even one that stays below
-// the root: no program of ours makes links there.
+// Opens paths below a directory; see below.h. Linux 5.6 has openat2, which checks the
+// whole path. Without openat2, or if a sandbox forbids it, the path is opened part by
+// part. Both refuse every link, even one that stays below the root: no program of
+// ours makes links there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/below.h"

@@ -32,9 +32,9 @@ int below_error(struct err *e, const char *what, const char *path);
 // below `root`. Both are absolute and contain no links.
 const char *below_rest(const char *root, const char *path);
 
-// Makes `path` absolute and resolves the links in the part of it that exists; the rest is
-// not changed. Returns TUG_EUSAGE if the path is too long, or has a ".." after the
-// existing part.
+// Makes `path` absolute and resolves the links in the part of the path that exists; the
+// rest of the path is not changed. Returns TUG_EUSAGE if the path is too long, or has a
+// ".." after the existing part.
 int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e);
 
 // Makes these functions behave as on kernels without openat2, for tests.

@@ -9,7 +9,8 @@
 #include "os/clock.h"
 
 #define LEAST ((uint64_t)64 << 20)
-// A message of the greatest length fits into the budget of its kind with this limit.
+// With this limit of a process, a message of the greatest length fits into
+// the share of its kind.
 #define MOST ((uint64_t)4 << 30)
 #define SHORT_NS (5 * SECOND_NS)
 
@@ -51,7 +52,8 @@ static uint64_t budget_read(const atomic_uint_least64_t *x)
     return atomic_load_explicit(x, memory_order_relaxed);
 }
 
-// Returns the limit of all kinds but BUDGET_REST, which has the last quarter.
+// Returns the limit of all kinds together except BUDGET_REST, for which the
+// last quarter is left.
 static uint64_t limit(const struct budget *b)
 {
     return b->bytes - b->bytes / 4;

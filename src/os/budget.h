@@ -27,7 +27,7 @@ enum budget_kind {
 struct budget {
     uint64_t bytes; // limit of all kinds together
     atomic_uint_least64_t used, kinds[BUDGET_KINDS];
-    atomic_uint_least64_t refused_at; // time of the last refusal by clock_ns; 0: never
+    atomic_uint_least64_t refused_at; // time of the last refusal by clock_ns; 0: none yet
     atomic_uint_least64_t refused; // how often a peer had to wait or a buffer was freed
     atomic_uint_least64_t closed;  // links closed for lack of memory, or because the peer
                                    // read no answers
@@ -48,20 +48,20 @@ void budget_give(struct budget *b, enum budget_kind kind, uint64_t n);
 
 // Returns whether n bytes could be taken now; does not count a refusal.
 bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n);
-// returns the most bytes that could ever be taken at the same time
+// Returns the most bytes of the kind that could ever be taken at the same time.
 uint64_t budget_most(const struct budget *b, enum budget_kind kind);
 uint64_t budget_used(const struct budget *b, enum budget_kind kind);
 
-// Count that a peer had to wait or that its link was closed. budget_refused also records
-// the time for budget_short; budget_delayed does not, because the peer's own limit was
-// the reason. budget_pressed only records the time, while a peer that was counted before
-// still waits.
+// Count that a peer had to wait or that its link was closed. budget_refused also
+// records the time for budget_short; budget_delayed does not, because the peer
+// exceeded a limit of its own. budget_pressed only records the time: a peer that was
+// counted before still waits.
 void budget_refused(struct budget *b);
 void budget_delayed(struct budget *b);
 void budget_pressed(struct budget *b);
 void budget_closed(struct budget *b); // counts a link that was closed for lack of memory
-// Returns whether a peer was refused within the last seconds. Then slow peers must be
-// closed.
+// Returns whether a peer was refused within the last seconds. If so, slow peers must be
+// closed, which frees their memory.
 bool budget_short(const struct budget *b, uint64_t now);
 
 const char *budget_name(

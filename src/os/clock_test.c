@@ -10,8 +10,8 @@
 #include "kit/test.h"
 #include "os/thread.h"
 
-// Replaces the C library's function: the wall clock is ahead of the clock by which the
-// kernel waits.
+// Replaces the C library's function, and makes the wall clock run ahead of the clock that
+// the kernel uses for waits.
 int clock_gettime(clockid_t id, struct timespec *ret)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, ret);
@@ -20,8 +20,7 @@ int clock_gettime(clockid_t id, struct timespec *ret)
     return rc;
 }
 
-// The wait is neither longer nor skipped: a deadline by the wall clock would not wait at
-// all.
+// The wait takes the time that was asked for, neither longer nor shorter.
 static void waits_as_long(void **state)
 {
     (void)state;

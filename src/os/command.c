@@ -113,8 +113,8 @@ static int spawn(pid_t *ret, char *text, const int fds[3], pid_t group)
     return rc;
 }
 
-// Moves a descriptor out of 0 to 2, so that putting it in its place does not close
-// another.
+// Moves a descriptor to a number above 2, so that setting up descriptors 0 to 2 of the
+// command does not close it.
 static int move_up(int fd)
 {
     if (fd < 0 || fd > 2)

@@ -45,7 +45,7 @@ int command_file_create(struct command_file **ret, const char *text, const char 
                         struct err *e);
 int command_file_write(struct command_file *f, const void *bytes, size_t n,
                        struct err *e);
-// frees f, also on failure
+// Frees f, also on failure.
 int command_file_commit(struct command_file *f, struct err *e);
 void command_file_abort(struct command_file *f); // frees f; `f` may be NULL
 

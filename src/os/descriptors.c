@@ -20,8 +20,8 @@ void descriptors_raise(void)
     (void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
-// Opens `fd` if it is closed. It becomes the lowest free number, because lower ones are
-// already open.
+// Opens `fd`, one of 0 to 2, if it is closed. The system gives a new descriptor the
+// lowest free number, which is `fd`, because the lower ones are open.
 static void hold(int fd)
 {
     if (fcntl(fd, F_GETFD) >= 0)

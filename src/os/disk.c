@@ -20,7 +20,8 @@ static atomic_long fault = -1; // calls until the one that fails; negative: no f
 static atomic_bool faulted;
 static atomic_int fault_error;
 
-// Returns whether this call must fail. Only one thread sees the count pass 0.
+// Returns whether this call must fail. The count passes 0 in one thread
+// only, so one call fails.
 static bool strikes(void)
 {
     if (atomic_load_explicit(&fault, memory_order_relaxed) < 0)

@@ -34,8 +34,9 @@ int disk_remove_at(int dir, const char *name);     // removes a file or a link i
 int disk_remove_dir_at(int dir, const char *name); // removes an empty directory
 
 // For tests. The (n+1)-th call from now on, and only that one, fails with `error`. If
-// `error` is 0, the process ends in that call with DISK_FAULT_EXIT; a write is done by
-// half. n < 0 cancels this. disk_faulted returns whether that call has been made.
+// `error` is 0, the process ends in that call with exit code DISK_FAULT_EXIT; a write
+// then writes half of its bytes. n < 0: no call fails. disk_faulted returns whether
+// that call has been made.
 enum { DISK_FAULT_EXIT = 137 };
 void disk_fault_after(long n, int error);
 bool disk_faulted(void);

@@ -79,7 +79,7 @@ static void test_each_call_ends_the_process(void **state)
         assert_int_equal(WEXITSTATUS(status), DISK_FAULT_EXIT);
         // The next process that makes the file removes the temporary file.
         assert_int_equal(files_beside(files_dir, beside), n >= 1 && n < 4);
-        if (n == 1) // the process ended in the write, which was done by half
+        if (n == 1) // the process ended in the write, of which half was done
             assert_text(beside, "n");
     }
 }

@@ -34,7 +34,7 @@ struct file_writer {
     size_t n_pending;
     uint64_t written;
     uint64_t on_file; // number of bytes that were written to the system
-    // The number of these bytes that the system was told to write to the disk.
+    // The number of these bytes for which sync_file_range was called.
     uint64_t started;
     int failed; // errno of the first failed write; later writes fail, too
 };

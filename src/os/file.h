@@ -69,9 +69,9 @@ int file_make_dir(const char *path, struct err *e);
 int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if the directory exists
 int file_sync_dir(const char *path, struct err *e);
 
-// Locks a directory for this process until file_unlock_dir or its end. Returns TUG_EUSAGE
-// if another process has the lock, naming it if the system knows it. On a file system
-// without locks, sets *ret_lock to -1 and returns 0.
+// Locks a directory for this process until file_unlock_dir, or until the process ends.
+// Returns TUG_EUSAGE if another process has the lock, naming it if the system knows it.
+// On a file system without locks, sets *ret_lock to -1 and returns 0.
 int file_lock_dir(const char *path, int *ret_lock, struct err *e);
 void file_unlock_dir(int lock); // -1 is fine
 

@@ -13,12 +13,12 @@
 
 struct interrupt {
     int wake_fd;             // the wait ends when it is readable; -1: none
-    const atomic_bool *flag; // the wait ends when it is true; NULL: none
+    const atomic_bool *flag; // the wait ends when this flag is true; NULL: no flag
 };
 
 #define INTERRUPT_NEVER ((struct interrupt){.wake_fd = -1})
 
-// Returns whether the interrupt has come, or comes within `ms` milliseconds.
+// Waits for the interrupt for at most `ms` milliseconds. Returns whether it has come.
 static inline bool interrupt_comes(const struct interrupt *i, int ms)
 {
     struct pollfd fd = {.fd = i->wake_fd, .events = POLLIN};

@@ -14,9 +14,10 @@
 
 #include "base/err.h"
 
-// json_begin must be called before JSON is made or read; then jansson allocates through
-// base/alloc.h. jansson ignores some failed allocations and leaves a value out:
-// json_memory_failed returns whether that has happened in this thread since.
+// json_begin must be called before JSON is made or read; then jansson allocates
+// through base/alloc.h. jansson ignores some failed allocations and leaves a
+// value out: json_memory_failed returns whether that has happened in this thread
+// since its last json_begin.
 void json_begin(void);
 bool json_memory_failed(void);
 

@@ -220,7 +220,8 @@ static void log_write_args(enum log_level level, const struct log_field *fields,
         rewrite(said);
     (void)printable_copy(text, sizeof(text), said, strlen(said));
     if (level == LOG_WARN && collected != NULL)
-        (void)buf_printf(collected, "%s\n", text); // a report may lack the last ones
+        // If memory is short, the collected text lacks this line.
+        (void)buf_printf(collected, "%s\n", text);
     bool taken = level == LOG_WARN && take_warning != NULL && take_warning(text);
     write_both(level, taken ? NULL : level_prefixes[level], fields, n, text);
     errno = saved;

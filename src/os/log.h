@@ -13,8 +13,9 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 enum log_level log_set_level(enum log_level level); // returns the previous level
-// log_want sets the level for the time of a program's call; if several calls run at the
-// same time, the quietest level counts. log_unwant, with the same level, ends this.
+// log_want sets the level for the time of a program's call; if several calls run at
+// the same time, the level that writes least counts. log_unwant, with the same
+// level, ends that time.
 void log_want(enum log_level level);
 void log_unwant(enum log_level level);
 bool log_shows(enum log_level level); // returns whether messages of that level are

@@ -1,8 +1,8 @@
 // Temporary names are NAME.0123456789abcdef.tmp, with 64 random bits.
 //
-// A sweep opens a temporary file, locks it and removes it. So the process that makes a
-// file locks it and then checks that it still has its name. If a sweep removed it before
-// the lock, the process makes another one.
+// A sweep opens a temporary file, locks it and removes it. So a process that makes a file
+// locks it, and then checks that the file still has its name. If a sweep has removed the
+// file before it was locked, the process makes another one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/new_file.h"
@@ -304,7 +304,7 @@ static void close_both(struct new_file *f)
     f->fd = f->dir = -1;
 }
 
-// Syncs the file and gives it its name. Keeps the file's lock until then.
+// Syncs the file and gives it its name. The file stays locked until it has its name.
 int new_file_finish(struct new_file *f)
 {
     if (!f->straight &&

@@ -43,8 +43,8 @@ int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
 // directory; if it returns TUG_EIO, the file exists all the same.
 int new_file_finish(struct new_file *f);
 int new_file_sync_dir(struct new_file *f, const char *path, struct err *e);
-void new_file_drop(struct new_file *f); // may be called after new_file_finish, and if
-                                        // no file is open
+// May also be called after new_file_finish, or if no file is open.
+void new_file_drop(struct new_file *f);
 
 // Returns the length of the final name in the name of a temporary file (a long name is
 // cut); 0 for other files.

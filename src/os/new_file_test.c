@@ -102,7 +102,7 @@ static void test_planted_links(void **state)
     assert_text(in_dir("out"), "text");
     assert_false(is_link(in_dir("out")));
     assert_true(is_link(in_dir("out.tmp")));
-    // This is not a file of ours, so it stays.
+    // This file was not made by a process of ours, so it stays.
     assert_true(is_link(in_dir("out.0123456789abcdef.tmp")));
 }
 
@@ -253,8 +253,8 @@ static void test_file_without_a_name(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// The mode is at most 0644, less the umask. The new file does not grant any account more
-// rights than the file that it replaces.
+// A new file has the mode 0644 without the bits of the umask, or less. The new file does
+// not grant any account more rights than the file that it replaces.
 static void test_modes(void **state)
 {
     (void)state;

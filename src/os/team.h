@@ -1,5 +1,5 @@
-// A team of threads runs one function on all members and waits for all. No other form of
-// parallelism is used within a machine. The caller is member 0.
+// A team of threads runs one function on all members and waits for all. All parallel
+// computing within a process is done by teams. The caller is member 0.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_OS_TEAM_H

@@ -16,7 +16,7 @@ enum { COLUMNS_MAX = 400 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t drawn; // number of characters of the drawn line; the lock guards it
-static bool dotted;  // whether a line of dots is open; the lock guards it
+static bool dotted;  // whether a line of dots has no line end yet; the lock guards it
 
 bool terminal_can_draw(void)
 {

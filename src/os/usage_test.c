@@ -1,4 +1,4 @@
-// Compares what a process uses with what the process knows about itself.
+// Compares the measured usage of a process with what the test itself has done.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/usage.h"
@@ -52,7 +52,8 @@ static void test_process(void **state)
     assert_int_equal(json_array_size(list), 1);
     assert_string_equal(json_string_value(json_object_get(root, "what")), "saves");
     assert_string_equal(json_string_value(json_object_get(root, "path")), "/");
-    struct statvfs v; // the size without reserved blocks, as df computes shares
+    // f_bfree and f_bavail differ by the reserved blocks, which df leaves out, too.
+    struct statvfs v;
     assert_int_equal(statvfs("/", &v), 0);
     if (v.f_bfree > v.f_bavail)
         assert_true(number(root, "size_bytes") < (double)v.f_blocks * (double)v.f_frsize);

@@ -20,7 +20,7 @@ struct wish {
 
 enum wish_said {
     WISH_FIRST,
-    WISH_SAME, // part of the first request
+    WISH_SAME, // the signal is a part of the first request
     WISH_AT_ONCE,
 };
 

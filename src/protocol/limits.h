@@ -1,11 +1,13 @@
-// Limits that clients and server loops both observe and do not tell each other.
+// Limits that clients and server loops both observe. No message has them, so both must be
+// built with the same values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_PROTOCOL_LIMITS_H
 #define TUG_PROTOCOL_LIMITS_H
 
 enum {
-    SHARD_WINDOW = 64, // most push numbers of a session above its low-water mark
+    // Most push numbers of a session beyond the number up to which all are done.
+    SHARD_WINDOW = 64,
     ADMIN_WINDOW = 16, // most admin operations of a session in flight
 };
 

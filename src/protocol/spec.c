@@ -69,7 +69,8 @@ int spec_decode(struct table_spec *ret, const struct msg_table *m, struct err *e
     if (rc == 0)
         return 0;
     if (rc != TUG_ENOMEM)
-        rc = TUG_EUSAGE; // the sender of the settings made the mistake
+        // Not TUG_EDATA: the settings came from a request, not from a file.
+        rc = TUG_EUSAGE;
     return err_set(e, rc, "table %u (%.*s): %.800s", m->table, CONFIG_NAME_MAX, c.name,
                    why.text);
 }

@@ -101,7 +101,8 @@ const char *html_number(double x, char ret[HTML_NUMBER_MAX])
     return ret;
 }
 
-// Appends a number that is shown as a text, with its exact value and its place.
+// Appends a number as the text `shown`, with its exact value and its place in the
+// result as attributes.
 static void add_data(struct page *p, const json_t *value, const char *place,
                      const char *shown)
 {

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "report/report_internal.h"
 
-// Numbers of one or several results, prepared for a chart.
+// The numbers of one or several results in the form that svg_chart takes.
 struct plot {
     struct svg_series series[REPORT_SERIES];
     size_t n;
@@ -121,7 +121,8 @@ static void plot_course(struct plot *p, const json_t *result, const char *metric
     plot_check(p, s);
 }
 
-// Adds a metric at the end of each pass, of the training data or (`valid`) of --valid.
+// Adds the values of a metric at the ends of passes: on the training data or, if `valid`,
+// on the data of --valid.
 static void plot_passes(struct plot *p, const json_t *result, const char *metric,
                         bool valid, const char *name, unsigned color)
 {

@@ -24,7 +24,8 @@ static void tile(struct page *p, const json_t *m, const char *base, const char *
     html_add(p, "</b><span>%s</span></div>\n", what);
 }
 
-// Shows the most important metrics as tiles. `m` is the result or its member "valid".
+// Shows the most important metrics as tiles. `m` is the result, or its member "valid";
+// `base` is the place of `m` in the result.
 static void tiles(struct page *p, const json_t *m, const char *base)
 {
     bool ranks = json_is_number(json_object_get(m, "auc"));
@@ -279,14 +280,15 @@ static void show(struct page *p, const json_t *v, const char *where)
         html_value(p, v, "%s", where);
 }
 
-// Appends a table with one row for each member of an object, without members that are
-// lists or objects.
-// Returns whether this member counts processes of a cluster. A run in one process has 0.
+// Returns whether a member with this name counts processes of a cluster. In a run of one
+// process it is 0 and not shown.
 static bool n_of_others(const char *name)
 {
     return strcmp(name, "workers") == 0 || strcmp(name, "servers") == 0;
 }
 
+// Appends a table with a row for each of the members `names` of an object that is not a
+// list or an object; `headings` has their headings.
 static void members(struct page *p, const json_t *o, const char *place, const char *names,
                     const char *headings)
 {

@@ -101,9 +101,9 @@ static void metrics(struct runs *r)
     tail(r);
 }
 
-// Returns the value of a run's option as text. NULL: the option has its default; or the
-// value is not known, because the result was read from a save, which has only options
-// that the model depends on.
+// Returns the value of a run's option as text. Returns NULL if the option has its
+// default, or if the result was read from a save and lacks the value: a save has only
+// options that the model depends on.
 static const char *option_of(const json_t *result, const char *name)
 {
     const json_t *all = find(result, "/run/options");
@@ -122,8 +122,8 @@ static bool is_of_save(const json_t *result)
     return json_is_true(find(result, "/run/of_save"));
 }
 
-// Returns whether both runs have the same options at all: tug eval lacks most options of
-// tug train.
+// Returns whether both results are of the same command: tug eval does not have most of
+// the options of tug train.
 static bool same_command(const json_t *a, const json_t *b)
 {
     const char *x = json_string_value(json_object_get(a, "command")),
@@ -131,7 +131,8 @@ static bool same_command(const json_t *a, const json_t *b)
     return x != NULL && y != NULL && strcmp(x, y) == 0;
 }
 
-// Returns the default of an option, as a run that differs from it tells; NULL: none does.
+// Returns the default of an option, which the result of a run has if the run was given
+// the option; NULL if no result has it.
 static const char *default_of(const struct runs *r, const char *name)
 {
     for (size_t i = 0; i < r->n; i++) {

@@ -27,8 +27,8 @@ struct drawing {
     struct axis x, y;
 };
 
-// Widens an axis to cover a value. Ignores values near the greatest double, because the
-// distance of two of them would be infinite.
+// Widens an axis to cover a value. Ignores values near the greatest double: the
+// difference of two such values could be infinite.
 static void cover(struct axis *a, double v)
 {
     if (!(fabs(v) < 1e300))
@@ -113,7 +113,8 @@ static const char *tick_label(const struct axis *a, double v, char ret[32])
     return ret;
 }
 
-// Exceeded only if adding a step to a large double does not change it.
+// Most ticks of an axis. There are more only if adding a step to a large
+// double does not change it.
 enum { TICKS_MAX = 50 };
 
 static void axes(const struct drawing *d, const struct svg_chart *c)

@@ -18,7 +18,7 @@ enum svg_mark {
 
 enum { SVG_COLORS = 6 };
 
-// A series of points; where y is not finite, the line has a gap.
+// A series of points. If y of a point is not finite, the line has a gap there.
 struct svg_series {
     const char *name; // the name in the legend; NULL: not in the legend
     enum svg_mark mark;
@@ -29,7 +29,7 @@ struct svg_series {
 };
 
 struct svg_chart {
-    const char *title, *note; // note: a sentence below the chart, or NULL
+    const char *title, *note; // note: a sentence below the chart; NULL: none
     const char *x, *y;        // labels of the axes
     const struct svg_series *series;
     size_t n;

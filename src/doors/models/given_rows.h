@@ -28,7 +28,7 @@ struct given_rows {
 bool given_rows_are(const struct tug_data *d);
 const char *given_rows_format(const struct tug_data *d);
 
-// What a call needs to know about its data, and requires of it.
+// The requirements of a call for its data, and names of columns.
 struct given_as {
     const char *name;            // the name of the data in messages
     bool labels;                 // whether each row must have a label
