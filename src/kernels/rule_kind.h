@@ -61,7 +61,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The numbers are used in messages and files: add new ones at the end.
+// The values of this enum are used in messages and files: add new ones at the end.
 enum rule_kind {
     RULE_SGD,
     RULE_MOMENTUM,

@@ -149,7 +149,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
         facts_want(m->facts);
         connection_begin(&m->connections, one, CONNECTION_WAITS);
         connection_suspend(&m->connections, one);
-        // Libmicrohttpd calls on_request again when the connection is resumed.
+        // libmicrohttpd calls on_request again when the connection is resumed.
         return MHD_YES;
     }
     connection_begin(&m->connections, one, CONNECTION_ANSWER);

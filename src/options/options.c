@@ -220,7 +220,7 @@ static int take_option(struct options *o, struct words *w, const struct option_g
 {
     const char *name = w->at[w->i] + 2, *eq = strchr(name, '='), *value;
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
-    // Load_files has already loaded it.
+    // load_files has already loaded it.
     if (len == 6 && memcmp(name, "config", len) == 0) {
         (void)word_value(w, eq, "", "", &value, NULL);
         return 0;

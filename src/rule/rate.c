@@ -14,7 +14,7 @@
 #include "base/maths.h"
 #include "options/options.h"
 
-// The parameters of each kind besides a warm-up, and their defaults.
+// A bit for each parameter that a kind of schedule may have, besides the warm-up.
 enum { STEPS = 1, FACTOR = 2, END = 4, POWER = 8, STAIRS = 16, DIM = 32 };
 static const struct {
     const char *name;
@@ -298,7 +298,7 @@ int rate_parse(const char *text, struct rate *ret, struct err *e)
 
 struct rate_writer {
     struct buf *to;
-    char mark; // the character that separates the next word
+    char mark; // the character that is written before the next word, ':' or ','
     int rc;
 };
 

@@ -28,7 +28,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// The numbers are used in messages and files: add new ones at the end.
+// The values of this enum are used in messages and files: add new ones at the end.
 enum rate_kind {
     RATE_CONSTANT,
     RATE_EXPONENTIAL,
@@ -43,17 +43,19 @@ enum rate_kind {
 
 enum { RATE_PIECES = 16 };
 
-// All zero is the constant 1. Members that a kind does not use are 0.
+// A schedule. If all members are 0, its factor is 1 at every step. Members that its
+// kind does not use are 0.
 struct rate {
     enum rate_kind kind;
-    uint32_t dim;    // noam
+    uint32_t dim;    // of noam: the width of the model's vectors
     uint64_t warmup; // number of steps of the warm-up
     uint64_t steps;
     float factor;
     float end;
     float power;
     bool stairs;
-    // Pieces of piecewise: from step from[i] on the factor is to[i]; from[] ascends.
+    // The pieces of a piecewise schedule: from step from[i] on, the factor is to[i]. The
+    // steps in from[] ascend.
     uint32_t n_pieces;
     uint64_t from[RATE_PIECES];
     float to[RATE_PIECES];

@@ -185,7 +185,8 @@ static bool is_called(const struct rule_info *r, const char *name)
     return false;
 }
 
-// Paddle's rules that ignore shows; its adam rules step all weights of a vector.
+// Paddle's rules that do not divide gradients by shows; of these, the adam rules update
+// all weights of a vector, also those with a gradient of 0.
 static const struct {
     const char *name;
     bool dense;

@@ -50,8 +50,8 @@ struct rule_info {
     // Whether weights are computed from the state, so that changes of weights cannot be
     // added.
     bool weights_follow;
-    // Whether its l2 term is added once to the sum of all gradients, so that an update by
-    // many gradients has it only once.
+    // Whether the l2 term is added once to the sum of all gradients of an update, and
+    // not to each gradient.
     bool l2_once;
 };
 
@@ -69,8 +69,8 @@ static inline bool rule_changes_add_up(enum rule_kind kind)
 // Returns the default parameters of a rule, which must exist, with `kind` set and `block`
 // 1.
 struct rule_params rule_defaults(enum rule_kind kind);
-// Returns the default parameters of a rule under one of its names, because some of
-// Paddle's names imply other parameters, too.
+// Does what rule_defaults does, for a rule that was found by this name: some of Paddle's
+// names imply other parameters, too.
 struct rule_params rule_defaults_by_name(enum rule_kind kind, const char *name);
 
 // Finds a rule by its name in tug or by the name of Paddle's class. TUG_EUSAGE if there
@@ -110,8 +110,8 @@ bool rule_same(const struct rule_params *a, const struct rule_params *b);
 // number. TUG_EUSAGE if there is no such rule or parameter, or a number is invalid.
 int rule_parse(const char *text, struct rule_params *ret, struct err *e);
 
-// Changes parameters of *p as `text` says: "lr=0.05,n0=3", which is what follows the name
-// in a rule's text. If the text is wrong, *p stays unchanged.
+// Changes parameters of *p as `text` says: "lr=0.05,n0=3", the form of a rule's text
+// after its name and the colon. If the text is wrong, *p stays unchanged.
 int rule_adjust(const char *text, struct rule_params *p, struct err *e);
 
 // Prints a rule; parsing the text gives a rule with the same bits.

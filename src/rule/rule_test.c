@@ -52,7 +52,8 @@ static double correction(double beta, unsigned t)
     return 1 - pow(beta, t);
 }
 
-// Updates by the rules that use one weight at a time. d: the gradient with its decay.
+// Updates by the rules that use one weight at a time. In the formulas, d is the
+// gradient with its decay.
 static void one_weight(struct book *r, size_t i, double l2, double g)
 {
     double lr = r->p.lr, beta = r->p.beta, beta1 = r->p.beta1, beta2 = r->p.beta2;
@@ -174,7 +175,7 @@ static void adam_shared(struct book *r, const double *g, const double *d)
     r->y = v_sum / (double)r->n;
 }
 
-// Updates by the rules that use the whole vector.
+// Registers rules until there is no more room. This test must be the last one.
 static void whole_vector(struct book *r, double l2, const double *g)
 {
     double d[MAX_N], rate = 0;

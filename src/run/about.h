@@ -9,18 +9,18 @@
 #include "run/train_config.h"
 #include "train/saved/saved_run.h"
 
-// Add to a result (of result_to_json) the members that docs/reports.md lists for --report.
-// `o` and `v` are those of the command.
+// Add to a result (of result_to_json) the members that docs/reports.md lists for
+// --report. `o` has the command's options, and `v` their values.
 void about_add_train(json_t *to, const struct result *r, const struct train_setup *s);
 void about_add_eval(json_t *to, const struct result *r, const struct options *o,
                     const struct eval_values *v, const struct report_data *p);
 
-// Returns the data about a run that its save has, in the form of a result. Needs
-// json_begin; returns NULL if there is not enough memory.
+// Returns what a save has about its run, in the form of a result. Needs json_begin;
+// returns NULL if there is not enough memory.
 json_t *about_saved(const struct saved_run *run, const struct history *h,
                     const char *dir);
 
-// Adds an evaluation to such a result. `files` NULL: the data is in memory.
+// Adds an evaluation to the result of about_saved. `files` NULL: the data is in memory.
 void about_add_evaluation(json_t *to, const struct metrics *m,
                           const struct eval_tables *t, const struct option_list *files);
 

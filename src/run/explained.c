@@ -37,7 +37,8 @@ static int put_name(struct buf *b, const struct explained_feature *f)
     return rc;
 }
 
-// Sorts features by how much the score changes without them, the largest change first.
+// A feature's place in the list that is printed: features are sorted by how much the
+// score changes without them, the largest change first.
 struct place {
     double size;
     size_t i;
@@ -135,7 +136,7 @@ static int json_text(struct buf *b, const char *name, const char *text)
     return text != NULL ? buf_json(b, text) : buf_printf(b, "null");
 }
 
-// Writes a number that is not the first member of its object.
+// Writes a comma, and then a member with a number.
 static int json_number(struct buf *b, const char *name, double x)
 {
     TRY(buf_printf(b, ",\"%s\":", name));

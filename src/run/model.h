@@ -71,7 +71,8 @@ struct opened_model {
     // ends waiting for data and an evaluation (NULL: nothing does).
     bool eager;
     const atomic_bool *interrupted;
-    // Receives warnings about the numbering of the data; NULL: the log.
+    // Receives warnings that the features of the data are numbered differently from those
+    // of the model's data; NULL: the log gets them.
     void (*warn)(void *ctx, const char *text);
     void *warn_ctx;
 };

@@ -29,8 +29,8 @@ void result_add_metrics(json_t *o, const struct metrics *m)
                                       (json_int_t)values.without_group));
 }
 
-// Adds, for several labels, the metrics of each label under its name. The members outside
-// are those of the first label.
+// Adds, for several labels, the metrics of each label under its name. The members of the
+// result itself are those of the first label.
 static void add_labels(json_t *o, const struct result *r, const struct metrics *m)
 {
     json_t *all = r->labels > 1 ? json_object() : NULL;
@@ -59,7 +59,7 @@ double result_other_seconds(const struct result *r)
     return other > 0 ? other : 0;
 }
 
-// The times add up to the total; "wait" is a part of "train".
+// The times add up to the total, except "wait", which is a part of "train".
 static json_t *seconds_to_json(const struct result *r)
 {
     json_t *o = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "read", r->read_seconds,

@@ -53,7 +53,7 @@ struct result {
 
 void result_name_labels(struct result *r, const struct schema *s);
 
-// Returns the seconds of the total that belong to none of the named times.
+// Returns the seconds of the total that belong to none of the other times.
 double result_other_seconds(const struct result *r);
 
 static inline bool result_has_groups(const struct metrics *m)

@@ -110,8 +110,8 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
     return 0;
 }
 
-// Checks that files exist and can be read as often as needed. `again` is the option that
-// makes the data be read again; NULL: none.
+// Checks that files exist and can be read as often as needed. `again` is the option for
+// which the data is read more than once, such as --epochs; NULL: it is read once.
 static int check_paths(const struct train_config *c, const struct path_list *l,
                        const char *again, struct problems *problems, struct err *e)
 {
@@ -134,7 +134,7 @@ int train_check_data(const struct train_config *c, const char *again, struct err
     struct problems problems = PROBLEMS_INIT;
     int rc = check_paths(c, &c->data, again, &problems, e);
     if (rc == 0)
-        // --test is read only after the second run
+        // --test is read only once, after the second run
         rc = check_paths(c, &c->test, NULL, &problems, e);
     if (rc == 0)
         rc = check_paths(c, &c->valid, again, &problems, e);
@@ -306,7 +306,7 @@ static int configure(struct train_setup *setup, const struct train_options *t,
     set_config(setup, t, o, &s, node);
     c->typed = setup->typed;
     if (node != NULL || t->table != NULL ||
-        t->publish != NULL) // the servers may be within this process
+        t->publish != NULL) // --publish: the servers may be within this process
         c->cluster = &setup->cluster;
     TRY(train_set_model(&c->model, t, o, e));
     if (node == NULL || node->options.role != WIRE_WORKER)

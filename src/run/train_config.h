@@ -39,10 +39,10 @@ struct train_setup {
     struct options *taken_options;
     struct train_options taken;
     char taken_from[FILE_PATH_MAX];
-    // The options as given, if not all of the save's could be taken
-    // (train_config.typed), else NULL.
+    // The options as given, if some of the save's options could not be taken
+    // (train_config.typed); else NULL.
     const struct options *typed;
-    char format[OPTION_NAME_MAX]; // config points to these three members
+    char format[OPTION_NAME_MAX]; // config points to this member and the next two
     const char *valid[1];
     const char **paths;
 };
@@ -53,7 +53,7 @@ int train_configure(struct train_setup *s, const struct train_options *t,
                     const struct options *o, struct node *node, struct err *e);
 
 // Checks that all files of --data, --test and --valid exist, and names those that do not.
-// `again`: the option that makes the data be read again; NULL: none.
+// `again`: the option for which the data is read more than once; NULL: it is read once.
 int train_check_data(const struct train_config *c, const char *again, struct err *e);
 
 // Trains in this process as configured.

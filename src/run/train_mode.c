@@ -24,10 +24,10 @@ static int set_mode_alone(struct train_config *c, const struct train_settings *s
     return 0;
 }
 
-// Sets --mode geo and elastic. Copies of a row that were trained separately are merged by
-// adding a part of each copy's change. A state that decays cannot be merged so and stays
-// with its worker; and weights that are computed from a state cannot be merged without
-// the state.
+// Sets --mode geo and elastic. Copies of a row that were trained separately are merged
+// by adding a part of each copy's change. A state that decays cannot be merged in this
+// way and stays with its worker; and weights that are computed from a state cannot be
+// merged without the state.
 static int set_geo(const struct train_config *c, struct train_cluster *k,
                    const struct train_options *t, const struct train_settings *s,
                    struct err *e)
@@ -101,13 +101,13 @@ static int set_shuffle(struct train_cluster *k, const struct train_options *t,
     return 0;
 }
 
-// Default batches. Smaller ones make more messages; in larger ones workers see each
-// other's updates later. Measured: FM on MovieLens-1M, 2 servers and 2 workers, 5 passes:
-// AUC .8090 at 512 and 1,024, .8086 at 2,048, .8081 at 4,096; one process .8092. Layers
-// are updated once per batch: DeepFM there, 3 passes, .8139; one process .8178 at 256.
-// In half-async mode, all rows are updated once per batch: FM on 80,000 rows of tug
-// synth, 2 servers and 2 workers, 3 passes: AUC .7030 at 256, .7016 at 512, .6973 at
-// 1,024; async .7162, sync .7187.
+// Default numbers of examples in a batch. Smaller batches make more messages; with larger
+// ones workers see each other's updates later. Measured: FM on MovieLens-1M, 2 servers
+// and 2 workers, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048, .8081 at 4,096;
+// one process .8092. Layers are updated once per batch: DeepFM there, 3 passes, .8139;
+// one process .8178 at 256. In half-async mode, all rows are updated once per batch: FM
+// on 80,000 rows of tug synth, 2 servers and 2 workers, 3 passes: AUC .7030 at 256, .7016
+// at 512, .6973 at 1,024; async .7162, sync .7187.
 enum { CLUSTER_BATCH = 1024, CLUSTER_BATCH_ONCE = 512 };
 
 // Refuses options that a mode of a cluster does not support.
@@ -214,8 +214,8 @@ static int set_scoring(struct train_cluster *k, const struct train_options *t,
     return 0;
 }
 
-// Checks for --batch-norm that several examples are computed together, because their
-// variance is needed.
+// With --batch-norm, checks that more than one example is computed at a time, because
+// batch normalisation needs their variance.
 static int check_batch_norm(const struct train_config *c, struct err *e)
 {
     uint32_t least = c->deterministic ? SYNC_MICROS + 1 : 2;

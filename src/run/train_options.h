@@ -69,7 +69,8 @@ struct train_options {
     // Training:
     uint64_t threads;
     const char *optimizer;
-    // Valid only if options_given says so; else the optimizer's own values are used.
+    // These have a value only if options_given says so; else the
+    // optimizer's own values are used.
     double lr, latent_lr, l1, l2, prior;
     int schedule;
     double schedule_a, schedule_b;
@@ -81,7 +82,7 @@ struct train_options {
     uint64_t in_flight, dense_staleness;
     const char *shuffle_by;
     bool pack_keys, cache_keys, backup_pieces;
-    int score_by; // 1: workers
+    int score_by; // index of the choice; 1: workers
     // Saving:
     const char *out;
     int resume;
@@ -123,9 +124,11 @@ struct train_settings {
     uint64_t mode_n;  // ssp: the staleness bound; geo, elastic: batches between exchanges
     double mode_rate; // elastic: the fraction of the difference by which all workers
                       // together move the servers' rows
-    const char *valid;                  // a path, or NULL
-    struct held_out valid_part;         // share 0: none
-    uint64_t save_passes, save_batches; // 0: not by passes, or not by batches
+    const char *valid; // a path, or NULL
+    // The part of the data that is held out; its share is 0 if there is none.
+    struct held_out valid_part;
+    // 0: saves are not made by passes, or not by batches.
+    uint64_t save_passes, save_batches;
     char separator, list_separator;
 };
 

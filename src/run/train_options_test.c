@@ -202,7 +202,7 @@ static void is_compared(const struct option_case *c)
         fail_msg("%s: %s", c->base, test_err.text);
     if (start(&worker, c->base, c->name, c->other) != 0)
         fail_msg("--%s %s: %s", c->name, c->other, test_err.text);
-    // This option is reported together with --shuffle.
+    // a difference of this option is reported under the name --shuffle
     bool by_shuffle = strcmp(c->name, "shuffle-by") == 0;
     test_err.text[0] = '\0';
     snprintf(want, sizeof(want), " --%s ", by_shuffle ? "shuffle" : c->name);

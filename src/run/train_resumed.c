@@ -49,7 +49,7 @@ static void fill_word(struct filling *f, const char *name, const char *words, in
     train_resumed_fill(f, name, "%s", options_word(words, index, word));
 }
 
-// A flag without a default is off already.
+// Sets a flag. A flag without a default is off already, so only `on` is set.
 static void fill_flag(struct filling *f, const char *name, bool on)
 {
     if (on || options_has(f->options, name))
@@ -103,11 +103,12 @@ static bool could_be_typed(const struct filling *f, const char *name)
     const struct model_options *m = &f->run->options.model;
     struct model_options usual;
     if (strcmp(name, "deterministic") == 0)
-        return !options_given(f->options, "mode"); // which decides it
+        // --mode decides whether the run is deterministic.
+        return !options_given(f->options, "mode");
     if (strcmp(name, "fields") == 0) // other formats have columns or slots instead
         return m->fields > 0 && strcmp(f->run->schema.format, "libffm") == 0;
     if (strcmp(name, "cross") == 0)
-        return m->cross > 0; // else the model has no such layers
+        return m->cross > 0; // other models do not have such layers
     if (strcmp(name, "normalize") != 0)
         return true;
     model_defaults(&usual, m->ops, m->latent.kind);

@@ -1,7 +1,7 @@
-// A resumed run takes options that the user did not give from its save. So one process
-// can continue the run of a cluster, and a cluster the run of one process, although their
-// defaults differ. A new run that begins with a saved model takes the options that shape
-// the model.
+// A resumed run takes options that the user did not give from its save. So a process can
+// continue the run of a cluster, and a cluster the run of one process, although the
+// defaults of a process and of a cluster differ. A new run that begins with a saved model
+// takes the options that shape the model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_TRAIN_RESUMED_H

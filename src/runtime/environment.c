@@ -120,7 +120,7 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
               &o->scheduler);
     if (!environment_complete(o)) {
         TRY(role_read(r, role_of_group(o->role), environment_get, NULL, e));
-        // For a worker the role and the scheduler's address are enough.
+        // A worker's options may lack the numbers of servers and workers.
         bool enough = o->role == TUG_GROUP_WORKERS && o->scheduler != NULL;
         if (r->scheme == ROLE_NONE && !enough)
             return nothing_said(o, e);

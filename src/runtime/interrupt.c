@@ -1,5 +1,5 @@
-// The interrupt function belongs to the process, as a signal does; its answer belongs to
-// the thread that called it.
+// The interrupt function (tug_interrupt_by) is one for the whole process, as the handler
+// of a signal is; its last answer is kept for each thread that called it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/interrupt.h"

@@ -16,7 +16,8 @@
 // Returns whether the program has set an interrupt function.
 bool interrupt_is_set(void);
 // Calls the program's function and returns whether the wait is to end. The caller must
-// hold no lock. interrupt_came returns the answer for this thread until interrupt_begin.
+// hold no lock. Until the thread calls interrupt_begin, interrupt_came returns the same
+// answer in this thread.
 bool interrupt_ask(void);
 // Forgets the answer of this thread's last wait; called where a wait begins.
 void interrupt_begin(void);

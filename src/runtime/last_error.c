@@ -14,8 +14,9 @@ static _Thread_local struct err last;
 static _Thread_local char warning[WARNINGS_TEXT];
 static atomic_bool kept; // whether the program reads warnings itself (tug_keep_warnings)
 
-// Runs when the library is loaded, before the program opens a file; every public function
-// is linked with this file.
+// Opens descriptors 0 to 2 if they are closed (os/descriptors.h). It runs when the
+// library is loaded, before the program opens a file; every public function is linked
+// with this file, so no program lacks it.
 __attribute__((constructor)) static void hold_standard(void)
 {
     descriptors_hold_standard();
@@ -37,7 +38,8 @@ const char *tug_last_error(void)
     return last.text;
 }
 
-// Appends a line, and returns whether the program reads it itself.
+// Appends a warning to those of this thread. Returns whether the program reads warnings
+// itself, so that they are not printed.
 static bool last_error_take(const char *text)
 {
     size_t n = strlen(warning);

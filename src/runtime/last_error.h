@@ -18,8 +18,8 @@ enum { WARNINGS_TEXT = 4096 }; // bytes of all warnings of a call
 // error if the program has called tug_keep_warnings (last_warning_kept).
 void last_warning_begin(void);
 void last_warning_end(void);
-// Sets the text of tug_last_warning to the text of another thread that has worked for
-// this thread.
+// Sets the text of tug_last_warning. Used if another thread has done this thread's work
+// and collected its warnings.
 void last_warning_set(const char *text);
 bool last_warning_kept(void);
 

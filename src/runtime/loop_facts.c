@@ -13,9 +13,9 @@
 #include "runtime/tool.h"
 
 enum {
-    NAME_MAX_BYTES = 64, // of a member of COUNTS
+    NAME_MAX_BYTES = 64, // longest name of a member of kind COUNTS
     COUNTS_MAX = 32,
-    WORKERS_MAX = 1 << 16, // in all tables of a loop
+    WORKERS_MAX = 1 << 16, // most workers in all tables of a loop together
 };
 
 // ---------------------------------------------------------------- documented members
@@ -25,8 +25,8 @@ enum kind {
     TEXT,
     COUNTS,  // an object of numbers
     NUMBERS, // a list of at most `max` numbers
-    GROUP,   // an object with the members `of`
-    GROUPS   // a list of at most `max` of them
+    GROUP,   // an object whose members are listed in `of`
+    GROUPS   // a list of at most `max` such objects
 };
 
 struct member {
@@ -132,7 +132,7 @@ static const struct member loop[] = {
 // ---------------------------------------------------------------- keeping them
 
 struct keep {
-    size_t workers; // that were kept so far
+    size_t workers; // number of workers that were kept so far
     bool failed;    // memory is out
 };
 
@@ -169,7 +169,9 @@ static json_t *keep_list(struct keep *k, const json_t *from, const struct member
         if (m->of == worker && k->workers++ >= WORKERS_MAX)
             break;
         if (!right || k->failed || json_array_size(to) >= most)
-            break; // the place of an element says what it is, so that none is left out
+            // The index of an element says what it is, so the list ends at
+            // the first bad element.
+            break;
         json_t *copy = m->kind == NUMBERS ? share(value) : keep_group(k, value, m->of);
         k->failed = k->failed || json_array_append_new(to, copy) != 0;
     }
@@ -240,7 +242,7 @@ static void add_part(json_t *sum, const json_t *of, const char *part)
     json_t *value, *from = json_object_get(of, part), *to = NULL;
     if (!json_is_object(from))
         return;
-    if (!json_is_object(json_object_get(sum, part))) { // loops before had none of it
+    if (!json_is_object(json_object_get(sum, part))) { // no loop so far had this part
         json_object_set(sum, part, from);
         return;
     }
@@ -257,7 +259,8 @@ static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json
                                         "held",  "refused",     "left_out",    "made"};
     int64_t id = tool_count(of, "id");
     if (id < 0 || id >= SPEC_MAX_TABLES || !json_is_string(json_object_get(of, "name")))
-        return; // no table of a server is such; the page's script relies on the name
+        // A server does not have such a table; the page's script relies on the name.
+        return;
     json_t *sum = by_id[id];
     if (sum == NULL) {
         by_id[id] = json_copy((json_t *)(uintptr_t)of);

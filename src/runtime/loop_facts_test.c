@@ -162,7 +162,7 @@ static void adds_up_tables(void **state)
     is(t, "clock", 5);
     is(t, "clock_max", 7);
     is(json_object_get(t, "removed"), "age", 5);
-    is(json_object_get(t, "cold"), "rows", 6); // of the loop that has some
+    is(json_object_get(t, "cold"), "rows", 6); // of the only loop that has cold rows
     // the loops' own numbers have not changed
     is(json_object_get(
            json_array_get(json_object_get(json_array_get(loops, 0), "tables"), 0),

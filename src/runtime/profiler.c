@@ -14,12 +14,12 @@
 
 enum {
     LOOP_SECONDS = 10,
-    // All loops that cannot be reached take together at most the time limit of this many
-    // loops.
+    // Loops that do not answer take together at most the time limit of this many loops:
+    // the remaining loops are then not asked.
     LOST_LOOPS = 3,
 };
 
-// A request to a loop.
+// The kind of a request to a loop. FORGET drops the loop's recorded events.
 enum step { START, STOP, FORGET };
 struct question {
     const struct profiler *who;

@@ -1,5 +1,6 @@
-// The pump's mutex guards the question which thread has the van. It is held for a few
-// instructions only; the thread to which the van is lent uses the van without the mutex.
+// The pump's mutex guards the members that say which thread has the van. It is
+// held for a few instructions only; the thread to which the van is lent uses the
+// van without the mutex.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pump.h"
@@ -41,7 +42,7 @@ struct pump {
     pthread_cond_t free; // signals that no thread has the van
     pthread_cond_t stopped;
     bool lent;
-    // The thread that has the van sleeps in van_poll; van_wake ends the sleep.
+    // Whether the thread that has the van sleeps in van_poll; van_wake ends the sleep.
     bool asleep;
     bool stop;
     uint32_t blocked; // threads that wait on `free`
@@ -55,7 +56,8 @@ struct pump {
     uint64_t last_round; // the time at which a thread last took messages
     bool threaded;
     pthread_t thread;
-    bool at_length; // long work runs, between pump_leave_long and pump_enter_again
+    // A thread does long work, between pump_leave_long and pump_enter_again.
+    bool at_length;
     bool relief_threaded, relief_idle;
     // The relief waits for the van's descriptor, without having the van.
     bool relief_waits;
@@ -201,8 +203,8 @@ static void add_waiter(struct pump *p, struct waiter *w)
     atomic_fetch_add(&p->n_waiters, 1);
 }
 
-// Ends the waits that are over or past their deadline. After `ended` is set, other
-// threads do not use the waiter any more.
+// Wakes the threads whose waits are over or past their deadline. After `ended` is set,
+// other threads do not use the waiter any more.
 static void tell_waiters(struct pump *p)
 {
     pthread_mutex_lock(&p->mutex);
@@ -307,8 +309,8 @@ static void lead(struct pump *p, struct waiter *w)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// Waits until w has ended or there is no leader. Returns false in the first case. In the
-// second case makes this thread the leader, which then has the van, and returns true.
+// Waits until w has ended, and returns false; or until there is no leader. In that case
+// makes this thread the leader, which has the van, and returns true.
 static bool follow(struct pump *p, struct waiter *w)
 {
     while (!w->ended && p->leader != NULL)
@@ -405,7 +407,8 @@ static void *look_after(void *arg)
             continue;
         }
         look_ns = IDLE_NS;
-        bool spins = p->leader == NULL; // a leader that runs work needs the core
+        // Does not spin if a leader runs work, which needs the core.
+        bool spins = p->leader == NULL;
         borrow(p, true);
         pthread_mutex_unlock(&p->mutex);
         pump_round(p, NULL, spins);

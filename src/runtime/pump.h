@@ -7,7 +7,7 @@
 //   - a thread that waits for something polls the van itself, so that no answer has to be
 //     handed from thread to thread (sleeping and waking costs more than a request does).
 //     One of several waiting threads, the leader, polls; it wakes the others;
-//   - when nobody has waited or called for a moment, a background thread polls;
+//   - when no thread has waited or called for a moment, a background thread polls;
 //   - while work takes long, a thread called the relief polls: it waits for messages
 //   without having the van, so that calls of the work itself get the van at once.
 //
@@ -27,8 +27,8 @@
 
 struct pump;
 
-// Something to run when the van is not lent out. Belongs to the code that queues it;
-// `run` may free it.
+// Work that the pump runs while no thread has the van. The code that queues it owns its
+// memory; `run` may free it.
 struct pump_work {
     struct pump_work *next;
     void (*run)(struct pump_work *w);
@@ -48,10 +48,10 @@ void pump_set_spin(struct pump *p, uint64_t spin_ns);
 void pump_enter(struct pump *p);
 void pump_leave(struct pump *p);
 
-// Give the van back and take it again inside of work, around an operation that takes
-// long. Meanwhile the relief polls the van and sends the messages that the work has left
-// to it (van_defer), so that the next messages have arrived when the operation is done.
-// For a few microseconds of work this costs more than it saves.
+// Inside of work that has the van: give the van back and take it again, around an
+// operation that takes long. Meanwhile the relief polls the van and sends the messages
+// that the work has left to it (van_defer), so that the next messages have arrived when
+// the operation is done. For a few microseconds of work this costs more than it saves.
 void pump_leave_long(struct pump *p);
 void pump_enter_again(struct pump *p);
 
@@ -71,7 +71,8 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
 bool pump_wait_uninterrupted(struct pump *p, bool (*over)(void *ctx), void *ctx,
                              uint64_t deadline);
 
-// Returns whether the calling thread runs work of this pump; then it must not wait.
+// Returns whether the calling thread runs work of this pump. If it does, it must not
+// wait.
 bool pump_working(const struct pump *p);
 
 // Returns whether work is queued or runs on any thread. For the thread that has the van.

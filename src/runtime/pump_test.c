@@ -306,7 +306,7 @@ static void a_long_wait_wakes_other_threads(void **state)
     }
     send_one(&e);
     pthread_join(l.thread, NULL);
-    assert_true(l.came); // the long wait did not delay the others
+    assert_true(l.came); // the long wait did not delay the other threads
     finish(&e);
 }
 

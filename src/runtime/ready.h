@@ -1,4 +1,4 @@
-// The wait of a process for its cluster, until all servers and workers have joined.
+// Lets a process wait until all servers and workers of its cluster have joined.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUNTIME_READY_H
@@ -12,8 +12,8 @@
 #include "runtime/role.h"
 
 // The additional time that a process waits for the complete cluster, beyond the
-// scheduler's wait. The scheduler's error, which names the missing processes, then
-// arrives before the process's own wait ends.
+// scheduler's wait. So the scheduler's error, which names the missing processes, arrives
+// before the process's own wait ends.
 #define READY_LONGER_NS (5 * SECOND_NS)
 
 // Waits until over(ctx) is true: for up to `seconds`, and READY_LONGER_NS more if the

@@ -15,7 +15,7 @@
 // MiB, that of a loop with 4,096 tables more than 1 MiB.
 enum { TEXT_MAX = 256 << 20 };
 
-// The event that a tool waits for: a state of its session, or ANSWER.
+// A tool waits for a state of its session, or for ANSWER, the answer to its question.
 enum { ANSWER = SESSION_OPEN + 1 };
 
 enum { LOOK_NS = 100000000 }; // time between two checks whether the wait must end
@@ -127,7 +127,7 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
         .max_text = t->max_text,
         .text = BUF_INIT(t->max_text != 0 ? t->max_text : TEXT_MAX),
         .who = {.cluster = n->cluster,
-                .role = WIRE_TOOL}, // a tool does not join the cluster
+                .role = WIRE_TOOL}, // the process does not join the cluster
         .side = {.who = &t->who},
         .s = {.side = &t->side},
     };

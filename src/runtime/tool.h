@@ -28,7 +28,7 @@ struct tool {
     struct session s;
     char address[VAN_ADDRESS_MAX];
     bool answered;
-    bool told; // whether a message has said that the node does not answer yet
+    bool told; // whether a message has told the user that the node does not answer yet
     // The time and the version of the answering process.
     uint64_t unix_ns;
     char version[32];
@@ -41,8 +41,9 @@ struct tool {
     bool too_long;          // the text was longer than `text` may be
 };
 
-// Opens a link to the node at `address`, which must prove its identity. Errors name the
-// address. The caller sets only the members above of *t before.
+// Opens a link to the node at `address`, which must prove its identity. Errors
+// name the address. Before the call, the caller sets only the members of *t that
+// are described so above.
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
               struct err *e);
 void tool_close(struct tool *t); // a zeroed one is fine
@@ -57,7 +58,8 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
 // (json_decref). Its texts are printable.
 int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e);
 
-// Returns at least the number of values in a JSON text, without parsing it.
+// Returns the number of values in a JSON text or a larger number, without parsing the
+// text.
 size_t tool_count_values(const char *text, size_t n);
 
 // Return a member of an object; "" or 0 if the object has no such member.

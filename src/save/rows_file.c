@@ -129,7 +129,8 @@ void rows_abort(struct rows_writer *w)
     writer_free(w);
 }
 
-// Returns the directory's entry of the partition: the last one, or a new one after it.
+// Returns the entry of the partition in the file's directory: the last entry,
+// or a new one after it.
 static int begin_partition(struct rows_writer *w, uint32_t partition, struct err *e)
 {
     if (w->n_entries > 0) {

@@ -46,7 +46,7 @@ struct rows_shape {
 
 struct rows_info { // the facts about a file of rows that a manifest records
     uint64_t rows, extras, gone, bytes;
-    uint64_t checksum; // the trailer's checksum
+    uint64_t checksum; // the checksum in the file's trailer
 };
 
 struct rows_writer;
@@ -65,7 +65,7 @@ void rows_abort(struct rows_writer *w); // frees w; NULL is fine
 
 struct rows_reader;
 // Opens a file. `expect` NULL accepts any file of rows; otherwise returns TUG_EDATA if
-// the file is another one.
+// the file is not the one that *expect describes.
 int rows_open(struct rows_reader **ret, int root, const char *path,
               const struct rows_info *expect, struct err *e);
 void rows_close(struct rows_reader *r); // NULL is fine

@@ -221,7 +221,7 @@ static const struct rows_shape shapes[] = {
 };
 static const struct rows_shape small_shapes[] = {
     {.width = 2, .extra_width = 3, .partition_bits = 1, .mode = SAVE_DELTA},
-    // all rows are 0, so that they compress well
+    // In these files all rows are 0, so they compress well.
     {.width = 3, .partition_bits = 1, .mode = SAVE_CHECKPOINT},
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(*shapes) };
@@ -599,7 +599,7 @@ static void test_forged_blocks(void **state)
     block_of(&f, 0)->width = 1;
     block_of(&f, 0)->n = 3;
     block_of(&f, 0)->bytes = 36;
-    refuse_block(&f, "does not decompress"); // fewer bytes are stored
+    refuse_block(&f, "does not decompress"); // the block's stored bytes are truncated
     block_of(&f, 0)->kind = ROWS_PARTITION;
     block_of(&f, 0)->n = 32;
     refuse_block(&f, "does not match the file's directory");

@@ -69,8 +69,8 @@ static inline uint64_t rows_block_checksum(const struct rows_block_header *h,
     return hash_bytes(stored, h->stored, seed);
 }
 
-// Adds a block to the checksum of its partition, which is computed over the checksums of
-// its blocks, in order.
+// Returns the checksum of a partition with one more block: it is computed over the
+// checksums of the blocks, in their order.
 static inline uint64_t rows_add_checksum(uint64_t sum, uint64_t block)
 {
     return hash_bytes(&block, sizeof(block), sum);
@@ -118,7 +118,7 @@ struct rows_order {
 const char *rows_check_block(const struct rows_shape *s, const struct rows_order *o,
                              const struct rows_block *b);
 // Returns whether all keys of a block belong to its partition, ascend, and follow the
-// last block; *o is then updated. If not, *ret_key is the first key that does not.
+// last block. If so, it updates *o. If not, *ret_key is the first key that does not.
 bool rows_check_keys(const struct rows_shape *s, struct rows_order *o,
                      const struct rows_block *b, uint64_t *ret_key);
 

@@ -15,7 +15,8 @@
 #include "os/file.h"
 #include "save/rows_format.h"
 
-// Bytes that are read at a time, and bytes that the system is asked to read ahead.
+// READ_BYTES: bytes that are read at a time. AHEAD_BYTES: bytes that the system is asked
+// to read ahead of them.
 enum { READ_BYTES = 2 << 20, AHEAD_BYTES = 8 << 20 };
 
 struct rows_reader {
@@ -292,7 +293,9 @@ static int view(struct rows_reader *r, uint64_t at, size_t n, uint64_t end,
 struct progress {
     const struct rows_entry *entry;
     uint64_t at, end; // range of the partition's bytes that are left
-    uint64_t wanted;  // end of the bytes that will be read one after the other
+    // End of the bytes that will be read one after the other: the next
+    // partitions may follow.
+    uint64_t wanted;
     uint32_t blocks;
     uint64_t rows, extras, gone;
     uint64_t checksum;

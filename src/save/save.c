@@ -150,7 +150,7 @@ struct old_save {
     uint32_t parent;
 };
 
-// Gets the state of a save. `read` says to read its manifest, too.
+// Gets the state of a save. If `read` is true, reads its manifest, too.
 static struct old_save save_look_at(const char *dir, uint32_t number, bool read)
 {
     struct old_save x = {.number = number};
@@ -175,9 +175,9 @@ static void need(const struct numbers *l, bool *needed, uint32_t number)
         needed[at - l->at] = true;
 }
 
-// Removes the saves that are not needed, from the newest down. A complete save whose
-// manifest cannot be read is not a save of this version, and is not removed. If `keep` is
-// 0 no manifest is read, so that only unfinished saves are removed.
+// Removes the saves that are not needed, from the newest to the oldest. A complete save
+// whose manifest cannot be read is not a save of this version, and is not removed. If
+// `keep` is 0 no manifest is read, so that only unfinished saves are removed.
 static void remove_old(const char *dir, const struct numbers *l, bool *needed,
                        uint32_t keep)
 {

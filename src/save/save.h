@@ -28,7 +28,7 @@
 enum {
     SAVE_FILE_MAX = 96,
     SAVE_MAX_TABLES = 256,
-    SAVE_MAX_FILES = 1 << 14, // most files of a table
+    SAVE_MAX_FILES = 1 << 14, // most files that one table has in a save
     SAVE_MAX_CHAIN = 4096,
 };
 #define SAVE_MANIFEST "manifest.json"
@@ -55,8 +55,8 @@ struct save_manifest {
     uint32_t
         parent; // for a delta: number of the parent, and the checksum of its manifest
     uint64_t parent_checksum;
-    // published: the save that had published the tables when this save was made
-    // (store_published_by); parent_published: the same for the parent.
+    // published: the number of the save that had published the tables when this save was
+    // made (store_published_by). parent_published: that number in the parent's manifest.
     uint64_t published, parent_published;
     // Further JSON from the saver, or NULL; for training runs see train/saved/saved_run.h.
     char *about;
@@ -87,10 +87,10 @@ int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
 // the lock.
 int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest *ret,
                       char ret_path[FILE_PATH_MAX], struct err *e);
-// Checks that a delta on this parent has all changes of the store. The parent must have
-// published the store; if the parent is a full save, or its saver has died, the save that
-// had published the parent's tables must have. Returns TUG_EUSAGE if the parent belongs
-// to another history: of another directory, or from before a load.
+// Checks that a delta on this parent has all changes of the store. For this, the store
+// must have been published by the parent or, if the parent is a checkpoint or its saver
+// has died, by the save that had published the parent's tables. Returns TUG_EUSAGE if the
+// parent belongs to another history: of another directory, or from before a load.
 int save_check_parent(const struct store *s, const struct save_manifest *m,
                       struct err *e);
 // Commits the save, whose files must exist. Then removes unfinished saves and, if keep >
@@ -121,8 +121,8 @@ int save_read(const char *path, struct save_manifest *ret, struct err *e);
 // `path` (os/file.h).
 int save_read_in(int root, const char *path, struct save_manifest *ret, struct err *e);
 
-// The saves that must be loaded to restore one, oldest first. They were checked to follow
-// each other.
+// The saves that must be loaded to restore one, oldest first. Each was checked to
+// build on the one before.
 struct save_chain {
     int root; // borrowed; FILE_ANYWHERE, or the directory that the paths are below
     struct save_manifest *saves;
@@ -135,7 +135,7 @@ int save_chain_open_below(struct save_chain *ret, int root, const char *path,
                           struct err *e);
 // Opens the chain as save_chain_open_below does, for a reader that has already loaded the
 // save whose manifest has the checksum `known` (0: none). *ret has only the saves after
-// it, if the first of them is a delta of it; otherwise all of the chain.
+// that one, if the first of them is a delta of it; otherwise it has the whole chain.
 int save_chain_open_behind(struct save_chain *ret, int root, const char *path,
                            uint64_t known, struct err *e);
 void save_chain_close(struct save_chain *c);
@@ -152,8 +152,9 @@ void save_chain_close(struct save_chain *c);
 // nothing changes. After a later failure the store may have some of the rows.
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
-// Does the checks that save_load does before the first row. Callers that must clear the
-// store before a load use it.
+// Does the checks that save_load does before it loads the first row. A caller
+// that must clear the store before a load calls it first, so that a bad save
+// leaves the store unchanged.
 int save_check(const struct save_chain *c, const char *table, struct store *s,
                struct err *e);
 // These functions need no store. save_open_table returns the table with this name in the
@@ -185,7 +186,7 @@ int save_add_stores(struct save_manifest *m, const char *path,
 int save_write_table(const struct table *t, uint32_t first, uint32_t n, uint32_t counted,
                      const char *path, struct rows_info *ret, struct err *e);
 // Writes a cut of a store into one file; `mine` selects partitions (NULL: all). Each
-// partition must be in one file of a save. The caller begins and ends the cut.
+// partition must be in exactly one file of a save. The caller begins and ends the cut.
 int save_write_cut(struct store *s, const char *path, int zstd_level,
                    bool (*mine)(void *ctx, uint32_t partition), void *ctx,
                    struct rows_info *ret, struct err *e);

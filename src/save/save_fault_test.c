@@ -80,9 +80,9 @@ struct scene {
     const char *dir;
     struct store *s; // the store with the pushes
     struct rows_image now;
-    struct rows_image old, saved; // the rows that a load gives before a save that
-                                  // succeeds, and those after it
-    enum save_mode mode;          // mode of the save that is interrupted
+    // The rows that a load gives if the interrupted save does not exist, and if it does.
+    struct rows_image old, saved;
+    enum save_mode mode; // mode of the save that is interrupted
     uint32_t keep;
 };
 
@@ -191,7 +191,8 @@ static void test_killed(void **state)
             assert_true(status == 0 || status == DISK_FAULT_EXIT);
             bool old = loads_as(&x, &x.old), now = loads_as(&x, &x.saved);
             assert_true(old || now);
-            assert_false(old && seen_new > 0); // once the new save exists, it stays
+            // Once the new save exists, the old state is not seen again.
+            assert_false(old && seen_new > 0);
             seen_old += old;
             seen_new += now;
             assert_int_equal(save_apart(&x, -1, 0), 0); // the next save succeeds
@@ -221,7 +222,8 @@ static void test_refused(void **state)
                     assert_int_equal(dir_hash(x.dir), was);
                 continue;
             }
-            assert_int_equal(status, 0); // a failure while cleaning up does not matter
+            // The save succeeds even if removing older saves fails.
+            assert_int_equal(status, 0);
             assert_true(loads_as(&x, &x.saved));
             if (n > 60)
                 break;

@@ -111,7 +111,7 @@ static int in_file(const struct save_chain *c, size_t save, const struct save_ta
     return err_wrap(e, "'%s'", path);
 }
 
-// The properties of a table's files in one save.
+// The latest day and the partitions of a table's files in one save.
 struct glance {
     uint32_t day;
     uint8_t seen[1 << 13]; // a bit for each partition that a file has
@@ -181,7 +181,8 @@ int save_open_table(const struct save_chain *c, const char *table,
     return save_load_look_at(c, c->n - 1, *ret, &day, e);
 }
 
-// Checks that values are finite, as a store does: models' rows are read without a store.
+// Checks that values are finite before it passes a block on. A store checks this itself,
+// but the rows of a model are read without a store.
 struct each_block {
     rows_block_fn fn;
     void *ctx;
@@ -228,8 +229,8 @@ struct load {
     void *ctx;
     bool same_partitions; // the file and the store have the same partitions
     bool same_entry;      // the saved table and the store have the same entry policy
-    // The rows of a block in the form that the store needs: sorted by its partitions,
-    // with values apart from keys.
+    // The rows of a block in the form that the store needs: sorted by the store's
+    // partitions, with the values in an array of their own.
     struct table_entry *order; // partition << 32 | index of the row
     uint64_t *keys;
     float *values;
@@ -399,7 +400,7 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
     return 0;
 }
 
-// Ends the load. If the day ended with the save, it ends now, too.
+// Ends the load. If the save ended the day, the day of the store ends, too.
 static void end_load(struct store *s, const struct save_manifest *newest)
 {
     if (newest->mode == SAVE_DAY)
@@ -427,8 +428,8 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
     for (size_t i = 0; i < c->n && rc == 0; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (i == c->n - 1)
-            // Sets the day also of partitions that belong to other loops, because the
-            // status shows the day.
+            // Sets the day also for partitions that belong to other loops, because the
+            // status shows the day of the store.
             store_set_day(s, day);
         if (t != NULL)
             rc = load_save(&l, c, i, t, e);

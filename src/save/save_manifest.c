@@ -279,7 +279,7 @@ static void read_about(struct json_fields *f, const json_t *root,
 
 static int check_head(const json_t *root, const char *path, struct err *e)
 {
-    // earlier versions had two formats
+    // Earlier versions wrote two other formats.
     static const char *const formats[] = {FORMAT, "tug-tables", "tug-model"};
     const char *format = json_string_value(json_object_get(root, "format"));
     json_int_t version = json_integer_value(json_object_get(root, "version"));

@@ -80,7 +80,8 @@ static int save_table_write_file(struct writing *w, const char *path,
     return rc;
 }
 
-// Keeps the rows whose float in this column is not 0. Returns their number.
+// Removes the rows whose float in this column is 0 from the list. Returns the
+// number of the others.
 static size_t updated(const struct table *t, uint32_t column, struct table_entry *rows,
                       size_t n)
 {

@@ -18,7 +18,7 @@
 #include "os/disk.h"
 #include "store/store.h"
 
-// Lets n owners write one file each into one save.
+// Makes a save into which n owners of partitions write one file each.
 static void save_owners(struct store **s, uint32_t n, const char *dir,
                         enum save_mode mode, int level)
 {
@@ -145,7 +145,8 @@ static void test_owners(void **state)
     }
 }
 
-// The loading store has more partitions, fewer, or one, or has ranges instead of hashes.
+// Loads into stores with more partitions, fewer, or one, or with ranges instead of
+// hashes.
 static void test_other_partitions(void **state)
 {
     (void)state;
@@ -176,8 +177,8 @@ static void test_other_partitions(void **state)
     }
 }
 
-// Random traffic, deltas, days and shrinks, now and then a base. A load gives the store's
-// rows, whatever the mode of the newest save.
+// Makes random pushes, deltas, ends of days and shrinks, and now and then a base. A load
+// gives the store's rows, whatever the mode of the newest save.
 static void test_chains(void **state)
 {
     (void)state;
@@ -199,7 +200,7 @@ static void test_chains(void **state)
                               : i % 12 == 7 ? SAVE_CHECKPOINT
                                             : SAVE_DELTA;
         OK(saves_one(s, dir, mode, i % 2, &ok_e));
-        OK(store_finish(s, &ok_e)); // the published rows count as published
+        OK(store_finish(s, &ok_e)); // what the save has written now counts as published
         struct save_chain c;
         OK(save_chain_open(&c, dir, &ok_e));
         assert_int_equal(c.n, i % 12 < 7 ? i % 12 + 1 : i % 12 - 6);
@@ -283,7 +284,7 @@ static void test_manifest(void **state)
             char name[SAVE_FILE_MAX];
             save_file_name(name, c.name, i);
             info.rows++;
-            info.bytes = 0; // the file below has no content
+            info.bytes = 0; // the file that is made below is empty
             OK(save_add_file(x, name, &info, &ok_e));
             FILE *f = fopen(saves_path(path, name), "w");
             assert_non_null(f);
@@ -441,7 +442,7 @@ static void test_leftovers(void **state)
     touch(saves_path(dir, "save-000002/manifest.json.fedcba9876543210.tmp"));
     touch(saves_path(dir, "save-000003/users-0.rows"));
     touch(saves_path(dir, "save-000003/notes.txt"));
-    // not a manifest of tug's, so this directory must be kept
+    // Another program's manifest, so this directory must be kept.
     touch(saves_path(dir, "save-000004/manifest.json"));
     touch(saves_path(dir, "save-000004/users-0.rows"));
     touch(saves_path(dir, "save-0000005"));
@@ -477,7 +478,9 @@ static void test_links(void **state)
     assert_int_equal(symlink("nowhere", saves_path(dir, "save-000004")), 0);
     touch(saves_path(dir, "save-000005"));
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
-    check_kept(dir, "1 5 6 "); // save 5 stays, as it has a foreign file
+    // Save 5 was to be removed; its directory is kept, as it has a file
+    // that is not a save's.
+    check_kept(dir, "1 5 6 ");
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
     check_kept(dir, "5 6 7 ");
     assert_true(file_exists(saves_path(other, "save-000001/manifest.json")));
@@ -697,7 +700,8 @@ static void test_no_memory(void **state)
         assert_true(rc == 0 || rc == TUG_ENOMEM);
         assert_true(rc == 0 || file_dir_is_empty(dir));
         assert_true(rows_same(s, was));
-        if (rc == 0 && struck) // a failure in cleaning up does not matter
+        // The save exists even if the failed allocation was in removing older saves.
+        if (rc == 0 && struck)
             files_remove(dir);
         if (!struck)
             break;

@@ -36,7 +36,7 @@ int save_write_cut(struct store *s, const char *path, int zstd_level,
         if (rc == 0 && b.kind == ROWS_END)
             return rows_commit(w, ret, e);
         if (rc == 0 && b.n == 0)
-            continue; // nothing to write yet
+            continue; // the cut has no rows ready yet
         if (rc == 0 && (mine == NULL || mine(ctx, b.partition)))
             rc = rows_write(w, &b, e);
         if (rc != 0) {
@@ -67,7 +67,7 @@ static int begin_cuts(struct save_manifest *m, struct store *const *stores, size
 {
     struct cut_options o = {.mode = m->mode};
     for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
-        // finishes an admin operation or the end of an earlier save
+        // Lets an admin operation or the end of an earlier save finish first.
         TRY(store_finish(stores[*ret_begun], e));
         TRY(save_check_parent(stores[*ret_begun], m, e));
         TRY(cut_begin(stores[*ret_begun], &o, e));
@@ -123,7 +123,7 @@ int save_stores(const char *dir, enum save_mode mode, struct store *const *store
                 char ret_path[FILE_PATH_MAX], struct err *e)
 {
     struct save_manifest m;
-    struct err why = {0}; // the first failure, whatever ending the cuts returns
+    struct err why = {0}; // the first failure, also if end_cuts has another one
     size_t begun = 0;
     TRY(save_begin(dir, mode, &m, ret_path, e));
     int rc = write_stores(&m, ret_path, stores, n, zstd_level, &begun, &why);

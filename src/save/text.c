@@ -1,6 +1,7 @@
-// Chooses the numbers of a row that are exported, and writes them. A store sorts rows by
-// partition and key, while text is sorted by key only. So the rows of a range of keys are
-// collected from all partitions, as many at a time as fit into memory twice.
+// Chooses the numbers of a row that are exported, and writes them. A store sorts rows
+// by partition and key, while text is sorted by key only. So the export collects the
+// rows of one range of keys after the other from all partitions, as many at a time as
+// memory can hold twice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/text.h"

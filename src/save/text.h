@@ -36,9 +36,9 @@
 typedef int (*text_put_fn)(void *ctx, const char *bytes, size_t n, struct err *e);
 int text_export(struct store *s, bool state, text_put_fn put, void *ctx, struct err *e);
 
-// Import the bytes of one file after the other, in pieces of any size. Imported rows
-// replace those of the store; if a key occurs twice, the last line counts. Errors name
-// the file and the line.
+// An import of one or more files of text, whose bytes are given in pieces of any size.
+// Imported rows replace those of the store; if a key occurs twice, the last line counts.
+// Errors name the file and the line.
 struct text_import;
 int text_import_open(struct text_import **ret, struct store *s, bool paddle,
                      struct err *e);

@@ -88,7 +88,7 @@ static int open_batch(struct text_import *x, struct err *e)
     return 0;
 }
 
-// Ends days of the table until its day is at least this one.
+// Ends days of the table until its day is at least `day`.
 static void reach_day(struct text_import *x, uint32_t day)
 {
     while (x->day < day) {

@@ -8,8 +8,8 @@
 #include "save/text.h"
 #include "store/store.h"
 
-// A column of the text. For a day, the text has the number of days since then, not the
-// stored day.
+// A column of the text. A row stores a day, but its text has the number of days from that
+// day to the table's day.
 struct text_column {
     enum accessor_number form;
     uint32_t at; // column of the row or the extra row

@@ -25,7 +25,7 @@ static struct buf text_of(struct store *s, bool state)
     return b;
 }
 
-// Imports the text in pieces of all sizes.
+// Imports the text several times, in pieces of every size.
 static int import(struct store *s, bool paddle, const char *text, uint64_t *ret_rows,
                   struct err *e)
 {
@@ -199,7 +199,7 @@ static void test_paddle_ctr(void **state)
     assert_true(extra[g->weights] == 0.1f && extra[g->weights + 1] == 0.2f);
     for (uint32_t i = 0; i < 4; i++)
         assert_true(extra[g->state + i] == (float)(i + 1));
-    // beta^(t + 1) for one step
+    // Paddle's number beta^(t + 1), for t = 1 step.
     assert_true(fabsf(extra[g->state + 4] - 0.1f) < 1e-6f);
     assert_true(fabsf(extra[g->state + 5] - 0.001f) < 1e-6f);
     // A row that was unseen for a month is older than any setting allows, so it is

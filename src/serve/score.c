@@ -242,8 +242,8 @@ static void add_fields(struct numbering *to, const uint32_t *fields, size_t n)
     numbering_add_fields(to, least, end);
 }
 
-// Compares the numbering of the data's features with the model's, until a difference has
-// been warned about.
+// Compares the numbering of the data's features with that of the model, until it has
+// warned of a difference.
 static void score_compare(struct served *s, struct scratch *x,
                           const struct served_copy *c, const struct score_rows *rows)
 {

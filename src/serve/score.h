@@ -40,7 +40,7 @@ int score_columns(struct served *s, const struct rows *rows, bool raw, float *re
                   size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
 
 // Gets the key and the field of a feature by its name, "COLUMN=WORD". TUG_EUSAGE if data
-// of this format has no such names; TUG_EDATA if there is no such feature.
+// of this format has no such names; TUG_EDATA if the model does not know the feature.
 int score_feature(struct served *s, const char *name, uint64_t *ret_key,
                   uint32_t *ret_field, struct err *e);
 

@@ -16,13 +16,14 @@ struct scratch {
     // The following members are for text and columns:
     struct reader *reader;
     const struct reader_layout *layout; // the layout of the header
-    // The last header; a line, with the bytes after it that parsers may read.
+    // The last header; and one line, with the bytes after it that parsers may read.
     struct buf header, line;
     struct examples examples;
     uint64_t *offsets;
     uint32_t *fields;
     size_t cap_offsets, cap_fields;
-    struct unseen unseen; // unknown values in all texts and columns so far
+    // Unknown values in all texts and columns so far, for the warning.
+    struct unseen unseen;
     // The slots of the text's features; NULL: the input is rows of keys.
     const uint16_t *counted;
     uint64_t calls;

@@ -152,7 +152,7 @@ static int rows_of(struct scratch *x, struct score_rows *ret, struct err *e)
     return 0;
 }
 
-// Scores the examples that the reader has made.
+// Scores the examples that the reader has parsed so far.
 static int score_taken(struct served *s, struct served_reader *r,
                        const struct score_given *given, bool raw, float *ret, size_t room,
                        size_t *ret_n, uint32_t *ret_number, struct err *e)

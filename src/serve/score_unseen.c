@@ -135,7 +135,7 @@ void score_count_end(struct served *s, const struct served_copy *c, struct scrat
 {
     x->counted = NULL;
     x->calls++;
-    if ((x->calls & (x->calls - 1)) != 0) // checks after 1, 2, 4, 8 ... calls only
+    if ((x->calls & (x->calls - 1)) != 0) // checks only after 1, 2, 4, 8 ... calls
         return;
     for (uint32_t i = 0; i < x->unseen.n; i++) {
         const struct unseen_slot *u = &x->unseen.slot[i];

@@ -22,7 +22,7 @@ enum {
     MAX_WAIT = 64, // the most checks between two attempts to load a refused save
 };
 
-// Waits for this time, or until served_stop is called; returns false in that case.
+// Waits for this time and returns true. Returns false at once if served_stop is called.
 static bool pause_ms(struct served *s, double ms)
 {
     struct timespec until = clock_deadline(ms * 1e-3);
@@ -140,8 +140,8 @@ static int load_chain(struct served *s, struct served_copy *c,
     return 0;
 }
 
-// Makes *c, which no thread reads, the model of `save`. Loads only the newer deltas if
-// they build on the save that *c holds. On failure *c is unchanged or empty.
+// Loads `save` into *c, a copy that no thread reads. Loads only the newer deltas if they
+// build on the save that *c holds. On failure *c is unchanged or empty.
 static int bring(struct served *s, struct served_copy *c, const char *save, struct err *e)
 {
     struct save_chain chain;
@@ -199,9 +199,9 @@ static int take_save(struct served *s, const char *save, struct err *e)
     return 0;
 }
 
-// Waits until readers have left the copy that was read before. Then loads the same save
-// into it, so that it is ready for the next delta, or, if no deltas can come, frees its
-// memory.
+// Waits until readers have left the copy that they read before the last save. Then loads
+// the last save into that copy, too, so that it is ready for the next delta; or frees its
+// memory if no deltas can come.
 static void catch_up(struct served *s, const char *save)
 {
     bool deltas = atomic_load(&s->current)->deltas;
@@ -213,8 +213,8 @@ static void catch_up(struct served *s, const char *save)
         empty_copy(c);
 }
 
-// Records why a save is refused, and warns. `again`: the save was refused before and
-// tried once more.
+// Records why a save is refused, and warns. `again`: the save was refused before, and
+// this was a further attempt.
 static void served_refuse(struct served *s, const char *save, bool again,
                           const struct err *why)
 {

@@ -28,7 +28,7 @@ struct served_copy {
     uint32_t number;
     uint64_t step;
     enum save_mode mode;
-    bool deltas; // deltas can follow this save, so the other copy is kept ready
+    bool deltas; // deltas can follow this save, so the other copy gets the same rows
 };
 
 struct served_reader {
@@ -37,15 +37,15 @@ struct served_reader {
     void *scratch; // memory of the thread with this place; served_close's caller frees it
 };
 
-// The identity of a manifest's file. A different file is a different save, even if the
-// number is the same.
+// The identity of a manifest's file. Two saves with the same number are different saves
+// if their files differ.
 struct served_file {
     uint64_t device, inode, bytes;
     int64_t seconds, nanoseconds;
 };
 
 struct served_status {
-    uint32_t number; // number of the save that is read
+    uint32_t number; // number of the save by which readers score
     enum save_mode mode;
     uint64_t step, rows;
     uint64_t taken, refused; // numbers of saves loaded and refused since served_open
@@ -65,7 +65,8 @@ struct served {
     // A bit for each column: the warning about its unknown values was given.
     atomic_uint_least64_t told[SERVED_TOLD];
 
-    // Only the thread that loads saves uses the members below, one thread at a time.
+    // Only the thread that loads saves uses the members down to poll_ms; only one
+    // thread loads at a time.
     struct team *team;
     // The newest manifest found, whether its save was loaded or refused.
     struct served_file seen;
@@ -114,7 +115,9 @@ static inline const struct served_copy *served_pin(struct served *s,
 {
     const struct served_copy *c = atomic_load(&s->current), *again;
     for (;; c = again) {
-        atomic_store(&r->pinned, c); // a loader that has moved `current` sees it
+        // If this thread pins an old copy, a loader that has changed
+        // `current` sees the pin.
+        atomic_store(&r->pinned, c);
         again = atomic_load(&s->current);
         if (again == c)
             return c;

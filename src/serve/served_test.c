@@ -48,7 +48,7 @@ static int publish(const char *dir, uint32_t end, uint32_t damaged)
         bool damage = damaged != 0 && number + 1 >= damaged && !base;
         number = publisher_save(&p, base ? SAVE_BASE : SAVE_DELTA, 1, damage);
         if (damage)
-            break; // the next publisher begins a new model
+            break; // this publisher ends; the next one begins a new model
         base = number % BASE_EVERY == 0;
     }
     publisher_close(&p);

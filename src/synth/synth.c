@@ -44,7 +44,7 @@ void synth_score_add(struct synth_score *s, double score, bool label)
 }
 
 // Sums for the AUC: the fraction of pairs (positive, negative) that are in the right
-// order, from the masses of both classes in each bin.
+// order, from the numbers of examples, or expected numbers, of both classes in each bin.
 struct pairs {
     double positive, negative, right;
 };

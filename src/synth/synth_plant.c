@@ -19,17 +19,19 @@
 // of AdaGrad: on 0.25, 1 and 4 million rows a factorization machine reached an AUC of
 // 0.746, 0.773 and 0.784, where 0.800 was possible; on 1 million rows a linear model
 // reached 0.727, where 0.738 was possible.
-static const double linear_variance = 1.2; // variance in the log-odds
+//
+// The variances are those of the log-odds that linear weights and pairs cause.
+static const double linear_variance = 1.2;
 static const double pair_variance = 0.62;
 static const double click_rate = 0.25;
-// The frequency within its slot at which the weights of a value are halved: rare values
-// have little effect.
+// If a value has this share of its slot's values, its weights are halved; so rare
+// values have little effect.
 static const double linear_rarity = 2e-5;
 static const double latent_rarity = 2e-4;
 
-// Size, exponent and offset of the power law (the frequency of value v is proportional to
-// (v + offset)^-power), percentage of missing values, and strength of the slot in
-// interactions.
+// How a slot is made: its number of values, exponent and offset of the power law (the
+// frequency of value v is proportional to (v + offset)^-power), percentage of missing
+// values, and strength of the slot in interactions.
 static const struct recipe {
     uint32_t size;
     double power, offset;
@@ -163,7 +165,8 @@ static float *weight_at(struct synth_weights *w, int column)
     return column == 0 ? &w->linear : (float *)&w->latent + (column - 1);
 }
 
-// Variances of a slot's columns of weights under the frequencies of its values.
+// The variances and covariances of the columns of a slot's weights, with values drawn
+// by their frequencies.
 struct moments {
     double linear;                       // variance
     double latent[SYNTH_DIM][SYNTH_DIM]; // covariance

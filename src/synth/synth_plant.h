@@ -37,8 +37,7 @@ struct synth_slot {
     uint32_t head;     // min(size, SYNTH_HEAD)
     uint32_t missing;  // number of examples out of 2048 in which the value is missing
     uint32_t index;    // index of value 0 in libsvm and libffm
-    uint32_t scramble; // parameter of the bijection that makes the word of a categorical
-                       // value
+    uint32_t scramble; // selects the bijection from a categorical slot's values to words
     // The weights of the head, then SYNTH_TAIL weights of all other values.
     struct synth_weights *weights;
     struct synth_quantile quantiles[SYNTH_QUANTILES];

@@ -275,7 +275,8 @@ static void test_auc(void **state)
     assert_int_equal(synth_score_open(&s, NULL), 0);
     assert_true(isnan(synth_score_auc(s)) && isnan(synth_score_logloss(s)));
     for (int i = 0; i < N; i++) {
-        // There are ties, and different scores are further apart than a bin.
+        // Some scores are equal, and different scores are further apart
+        // than the width of a bin.
         score[i] = (i * 7919 % 97) / 16.0 - 3;
         label[i] = i * 31 % 5 < 2;
         synth_score_add(s, score[i], label[i]);
