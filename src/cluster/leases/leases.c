@@ -40,6 +40,11 @@ void leases_close(struct leases *l)
     mem_free(l);
 }
 
+void leases_set_bugs(struct leases *l, uint64_t bugs)
+{
+    l->bugs = bugs;
+}
+
 static struct leases_worker *find_worker(struct leases *l, uint32_t id)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)

@@ -121,12 +121,13 @@ void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
 void leases_set_bugs(struct leases *l, uint64_t bugs); // cluster/bugs.h
 
 // The state that outlives the scheduler, in a journal: rows of these kinds (leases_keep.c).
+// Journals hold the numbers, so a new kind gets the next one.
 enum leases_row {
-    LEASES_ROW_DATA,   // what workers and the driver said about the data
-    LEASES_ROW_PASS,   // the pass as it was opened, with the driver's note
-    LEASES_ROW_WORK,   // workers, shares, and the save in progress
-    LEASES_ROW_PIECES, // some pieces of a file, and how far the file is
-    LEASES_ROW_REPORT, // reports of the pass
+    LEASES_ROW_DATA = 0,   // what workers and the driver said about the data
+    LEASES_ROW_PASS = 1,   // the pass as it was opened, with the driver's note
+    LEASES_ROW_WORK = 2,   // workers, shares, and the save in progress
+    LEASES_ROW_PIECES = 3, // some pieces of a file, and how far the file is
+    LEASES_ROW_REPORT = 4, // reports of the pass
     LEASES_ROWS,
 };
 // From now on changes are noted for leases_rows, and the reports of a pass are kept until

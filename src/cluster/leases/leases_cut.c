@@ -107,11 +107,6 @@ static int put_file(const struct file *f, struct buf *scratch, struct buf *to,
     return wire_put_file_done(to, &done);
 }
 
-void leases_set_bugs(struct leases *l, uint64_t bugs)
-{
-    l->bugs = bugs;
-}
-
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
                struct err *e)
 {

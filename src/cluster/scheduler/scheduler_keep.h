@@ -7,22 +7,24 @@
 
 #include "cluster/scheduler/scheduler_internal.h"
 
-// The kinds of rows, with the numbers that journals have.
+// The kinds of rows. Journals hold the numbers, so a new kind gets the next one, and no kind
+// gets a number that another kind ever had.
 enum row_kind {
-    ROW_NONE,
-    ROW_META,
-    ROW_CLUSTER,
-    ROW_GROUP,
-    ROW_OWNERS,
-    ROW_WANTED,
-    ROW_MOVES,
-    ROW_PROCESS,
-    ROW_NODE,
-    ROW_COLLECTED,
-    ROW_FORGETS,
+    ROW_NONE = 0,
+    ROW_META = 1,
+    ROW_CLUSTER = 2,
+    ROW_GROUP = 3,
+    ROW_OWNERS = 4,
+    ROW_WANTED = 5,
+    ROW_MOVES = 6,
+    ROW_PROCESS = 7,
+    ROW_NODE = 8,
+    ROW_COLLECTED = 9,
+    ROW_FORGETS = 10,
     ROW_KINDS,
     ROW_LEASES = 32, // and the kinds of enum leases_row
 };
+static_assert(ROW_KINDS <= ROW_LEASES, "the kinds of rows overlap those of leases");
 
 // Returns how many rows of this kind there are.
 uint32_t scheduler_rows_count(const struct scheduler *s, enum row_kind kind);
