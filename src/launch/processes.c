@@ -73,7 +73,7 @@ static bool reopen_logs(struct processes *c)
         if (m->log == NULL)
             continue;
         any = true;
-        if (file_open_log(m->log_path, false, &fd, &e) != 0) {
+        if (file_open_append(m->log_path, false, &fd, &e) != 0) {
             log_warn("%s; messages still go to the earlier file", e.text);
             continue;
         }
@@ -286,7 +286,7 @@ static int open_member(struct processes *c, const struct processes_process *p,
     if (p->log != NULL) {
         int fd;
         snprintf(m->log_path, sizeof(m->log_path), "%s", p->log);
-        TRY(file_open_log(p->log, true, &fd, e));
+        TRY(file_open_append(p->log, true, &fd, e));
         m->log = fdopen(fd, "w");
         if (m->log == NULL) {
             close(fd);

@@ -281,7 +281,7 @@ uint64_t file_dir_bytes(const char *path)
     return bytes_below(AT_FDCWD, path, 4);
 }
 
-int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
+int file_open_append(const char *path, bool fresh, int *ret_fd, struct err *e)
 {
     // O_NONBLOCK refuses a pipe without a reader at once.
     enum { HOW = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
@@ -289,18 +289,18 @@ int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
     int fd = open(path, HOW, NEW_FILE_SHARED);
     *ret_fd = fd;
     if (fd < 0 && (errno == ELOOP || errno == ENXIO))
-        return err_set(e, TUG_EIO, "cannot open the log '%s': it is a %s", path,
+        return err_set(e, TUG_EIO, "cannot append to '%s': it is a %s", path,
                        errno == ELOOP ? "link" : "pipe");
     if (fd < 0)
-        return err_sys(e, TUG_EIO, "cannot open the log '%s'", path);
+        return err_sys(e, TUG_EIO, "cannot append to '%s'", path);
     int rc = 0;
     if (fstat(fd, &st) != 0)
-        rc = err_sys(e, TUG_EIO, "cannot open the log '%s'", path);
+        rc = err_sys(e, TUG_EIO, "cannot append to '%s'", path);
     else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-        rc = err_set(e, TUG_EIO, "cannot open the log '%s': it is %s", path,
+        rc = err_set(e, TUG_EIO, "cannot append to '%s': it is %s", path,
                      S_ISREG(st.st_mode) ? "another account's" : "not a file");
     else if (fresh && ftruncate(fd, 0) != 0)
-        rc = err_sys(e, TUG_EIO, "cannot empty the log '%s'", path);
+        rc = err_sys(e, TUG_EIO, "cannot empty '%s'", path);
     if (rc != 0) {
         close(fd);
         *ret_fd = -1;

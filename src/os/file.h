@@ -49,9 +49,9 @@ void file_abort(struct file_writer *w);                // frees w; `w` may be NU
 // cannot be read. Follows no link.
 uint64_t file_dir_bytes(const char *path);
 
-// Opens a log for appending, or (`fresh`) empties it first; creates it if missing.
+// Opens a file for appending, such as a log, or (`fresh`) empties it first; creates it if missing.
 // Refuses a link, a pipe, or a file of another account.
-int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e);
+int file_open_append(const char *path, bool fresh, int *ret_fd, struct err *e);
 // Opens a pipe or a device, which `option` names, for writing. Returns an error at once
 // if no process reads the pipe.
 int file_open_stream(const char *path, const char *option, int *ret_fd, struct err *e);

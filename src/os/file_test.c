@@ -382,7 +382,7 @@ static void test_logs(void **state)
     struct err e;
     int fd;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(file_open_log(files_in("a.log"), i == 2, &fd, &e), 0);
+        assert_int_equal(file_open_append(files_in("a.log"), i == 2, &fd, &e), 0);
         assert_int_equal(write(fd, "line\n", 5), 5);
         close(fd);
         struct buf b = BUF_INIT(100);
@@ -391,14 +391,14 @@ static void test_logs(void **state)
         buf_free(&b);
     }
     assert_int_equal(symlink(files_in("a.log"), files_in("link.log")), 0);
-    assert_int_equal(file_open_log(files_in("link.log"), true, &fd, &e), TUG_EIO);
+    assert_int_equal(file_open_append(files_in("link.log"), true, &fd, &e), TUG_EIO);
     assert_int_equal(fd, -1);
     assert_non_null(strstr(e.text, "it is a link"));
     assert_int_equal(mkfifo(files_in("pipe.log"), 0600), 0);
-    assert_int_equal(file_open_log(files_in("pipe.log"), true, &fd, &e), TUG_EIO);
+    assert_int_equal(file_open_append(files_in("pipe.log"), true, &fd, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "it is a pipe"));
-    assert_int_equal(file_open_log("/dev/null", true, &fd, &e), TUG_EIO);
-    assert_int_equal(file_open_log(files_in("none/a.log"), true, &fd, &e), TUG_EIO);
+    assert_int_equal(file_open_append("/dev/null", true, &fd, &e), TUG_EIO);
+    assert_int_equal(file_open_append(files_in("none/a.log"), true, &fd, &e), TUG_EIO);
 }
 
 static void test_same_files(void **state)

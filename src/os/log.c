@@ -94,7 +94,7 @@ int log_set_file(const char *path, struct err *e)
 {
     int fd = -1;
     if (path != NULL)
-        TRY(file_open_log(path, false, &fd, e));
+        TRY(file_open_append(path, false, &fd, e));
     pthread_mutex_lock(&file_lock);
     keep_file(fd);
     file_error = (struct err){0};
@@ -114,7 +114,7 @@ void log_reopen(void)
     int fd = -1, rc = 0;
     pthread_mutex_lock(&file_lock);
     if (file_fd >= 0)
-        rc = file_open_log(file_path, false, &fd, &e);
+        rc = file_open_append(file_path, false, &fd, &e);
     if (fd >= 0)
         keep_file(fd);
     pthread_mutex_unlock(&file_lock);

@@ -349,7 +349,7 @@ int history_append(const struct history *h, const char *path, struct err *e)
     if (h->stream > 0)
         return write_lines(h, h->n - 1, h->stream, path, e);
     int fd;
-    TRY(file_open_log(realpath(path, target) != NULL ? target : path, false, &fd, e));
+    TRY(file_open_append(realpath(path, target) != NULL ? target : path, false, &fd, e));
     int rc = write_lines(h, h->n - 1, fd, path, e);
     close(fd);
     return rc;

@@ -349,7 +349,7 @@ static int open_file(struct tfevents *t, const char *dir, struct err *e)
         TRY(file_join(t->path, dir, name, e));
         us++;
     } while (file_exists(t->path));
-    return file_open_log(t->path, false, &t->fd, e);
+    return file_open_append(t->path, false, &t->fd, e);
 }
 
 static int begin_file(struct tfevents *t, const char *dir, bool resumes, struct err *e)

@@ -88,8 +88,8 @@ static int fail(struct file_journal *f, int rc, struct err *e)
     return rc;
 }
 
-static int file_commit_group(struct journal *j, const void *bytes, size_t n,
-                             struct err *e)
+static int file_journal_commit(struct journal *j, const void *bytes, size_t n,
+                               struct err *e)
 {
     struct file_journal *f = (struct file_journal *)j;
     struct journal_group head;
@@ -115,7 +115,7 @@ static int open_again(struct file_journal *f, struct err *e)
 {
     if (f->fd >= 0)
         close(f->fd);
-    return file_open_log(f->path, false, &f->fd, e);
+    return file_open_append(f->path, false, &f->fd, e);
 }
 
 // Makes a file with one group under a temporary name, and renames it when it is
@@ -146,7 +146,8 @@ static int make_file(struct file_journal *f, const void *bytes, size_t n, struct
     return open_again(f, e);
 }
 
-static int file_replace(struct journal *j, const void *bytes, size_t n, struct err *e)
+static int file_journal_replace(struct journal *j, const void *bytes, size_t n,
+                                struct err *e)
 {
     struct file_journal *f = (struct file_journal *)j;
     struct err why = {0};
@@ -176,9 +177,10 @@ static void forget_file(struct buf *b)
     buf_free(b);
 }
 
-static int file_replay(struct journal *j,
-                       int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
-                       void *ctx, struct err *e)
+static int file_journal_replay(struct journal *j,
+                               int (*each)(void *ctx, const void *bytes, size_t n,
+                                           struct err *e),
+                               void *ctx, struct err *e)
 {
     const struct file_journal *f = (const struct file_journal *)j;
     struct buf b;
@@ -190,12 +192,12 @@ static int file_replay(struct journal *j,
     return rc;
 }
 
-static uint64_t file_bytes(const struct journal *j)
+static uint64_t file_journal_bytes(const struct journal *j)
 {
     return ((const struct file_journal *)j)->end;
 }
 
-static void file_close(struct journal *j)
+static void file_journal_close(struct journal *j)
 {
     struct file_journal *f = (struct file_journal *)j;
     if (f->fd >= 0)
@@ -205,11 +207,11 @@ static void file_close(struct journal *j)
 }
 
 static const struct journal_ops file_ops = {
-    .replay = file_replay,
-    .commit = file_commit_group,
-    .replace = file_replace,
-    .bytes = file_bytes,
-    .close = file_close,
+    .replay = file_journal_replay,
+    .commit = file_journal_commit,
+    .replace = file_journal_replace,
+    .bytes = file_journal_bytes,
+    .close = file_journal_close,
 };
 
 // Opens an existing file, and cuts off a group that was not finished.
@@ -255,7 +257,7 @@ int journal_open(struct journal **ret, const char *dir, struct err *e)
     if (rc == 0)
         rc = file_exists(f->path) ? take_file(f, e) : make_file(f, "", 0, e);
     if (rc != 0) {
-        file_close(&f->base);
+        file_journal_close(&f->base);
         return rc;
     }
     *ret = &f->base;

@@ -354,11 +354,17 @@ bool scheduler_fixed(const struct scheduler *s);
 // Makes a new plan in which the node `full`, which has no room, gets no more partitions.
 void scheduler_plan_around(struct scheduler *s, struct sched_node *full);
 uint64_t scheduler_plan_tick(struct scheduler *s); // returns the time of the next call
+// Makes the arrays of a plan that are missing: every partition stays at its owner. Returns
+// 0 or TUG_ENOMEM.
+int scheduler_plan_make_room(struct scheduler *s);
+void scheduler_plan_count(struct scheduler *s); // counts the partitions left to move
 
 // Defined in scheduler_moves.c:
 uint64_t scheduler_moves_tick(struct scheduler *s); // returns the time of the next call
 bool scheduler_owns(const struct scheduler *s, const struct sched_node *n);
 struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id);
+// Adds `more` to the number of moves under way of both ends of a move.
+void scheduler_moves_count(struct scheduler *s, const struct move *x, int more);
 // Gives up the moves that are not in the newest plan.
 void scheduler_moves_sift(struct scheduler *s);
 // Gives up the moves of a server that has died or left, and makes a new plan.

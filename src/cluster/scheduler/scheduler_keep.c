@@ -357,10 +357,10 @@ static const char *odd_state(struct scheduler *s)
     return odd;
 }
 
+// Restores what follows from the rows.
 static int restore_work(struct scheduler *s)
 {
     struct moving *m = &s->moving;
-    size_t partitions = (size_t)1 << s->roster.partition_bits;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const struct sched_node *n = &s->nodes[i];
         s->used_nodes += n->used;
@@ -370,19 +370,12 @@ static int restore_work(struct scheduler *s)
         if (!n->n.alive)
             leases_worker_dead(s->leases, n->n.id);
     }
-    for (int space = 0; space < WIRE_SPACES; space++) {
-        if (m->wanted[space] == NULL || s->roster.owners[space] == NULL)
-            continue;
-        m->retries[space] = mem_zalloc(partitions * sizeof(*m->retries[space]));
-        if (m->retries[space] == NULL)
-            return TUG_ENOMEM;
-        for (size_t p = 0; p < partitions; p++)
-            m->left += m->wanted[space][p] != s->roster.owners[space][p];
+    if (s->roster.epoch != 0 && (m->wanted[0] != NULL || m->wanted[1] != NULL)) {
+        TRY(scheduler_plan_make_room(s));
+        scheduler_plan_count(s);
     }
-    for (uint32_t i = 0; i < m->n; i++) {
-        scheduler_node_of(s, m->list[i].from)->in_flight++;
-        scheduler_node_of(s, m->list[i].to)->in_flight++;
-    }
+    for (uint32_t i = 0; i < m->n; i++)
+        scheduler_moves_count(s, &m->list[i], 1);
     if (s->phase >= SCHEDULER_OVER)
         leases_over(s->leases);
     s->views_at = 1; // views are not acknowledged

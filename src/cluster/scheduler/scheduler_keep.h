@@ -5,6 +5,8 @@
 #ifndef TUG_CLUSTER_SCHEDULER_SCHEDULER_KEEP_H
 #define TUG_CLUSTER_SCHEDULER_SCHEDULER_KEEP_H
 
+#include <assert.h>
+
 #include "cluster/scheduler/scheduler_internal.h"
 
 // The kinds of rows. Journals hold the numbers, so a new kind gets the next one, and no kind

@@ -71,7 +71,7 @@ static bool is_on_its_way(const struct scheduler *s, int space, uint32_t partiti
     return false;
 }
 
-static void count_in_flight(struct scheduler *s, const struct move *x, int more)
+void scheduler_moves_count(struct scheduler *s, const struct move *x, int more)
 {
     struct sched_node *from = scheduler_node_of(s, x->from);
     struct sched_node *to = scheduler_node_of(s, x->to);
@@ -84,7 +84,7 @@ static void count_in_flight(struct scheduler *s, const struct move *x, int more)
 static void take_out(struct scheduler *s, struct move *x)
 {
     struct moving *m = &s->moving;
-    count_in_flight(s, x, -1);
+    scheduler_moves_count(s, x, -1);
     memmove(x, x + 1, (size_t)(m->list + --m->n - x) * sizeof(*x));
     m->look_at = s->now;
     s->changed = true;
@@ -112,7 +112,7 @@ static void begin(struct scheduler *s, int space, uint32_t partition, uint32_t f
          x--)
         *x = x[-1];
     *x = new_one;
-    count_in_flight(s, x, 1);
+    scheduler_moves_count(s, x, 1);
     s->changed = true;
 }
 
@@ -260,6 +260,19 @@ void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n)
         (void)scheduler_plan(s, false, why);
 }
 
+static void fail_silent(struct scheduler *s, struct move *x)
+{
+    char why[ERR_TEXT_MAX];
+    if (x->handing)
+        snprintf(why, sizeof(why), "the hand-over made no progress for %" PRIu64 " s",
+                 (uint64_t)(HAND_OVER_NS / SECOND_NS));
+    else
+        snprintf(why, sizeof(why),
+                 "its new owner sent nothing about it for %" PRIu64 " s",
+                 (uint64_t)(SILENT_NS / SECOND_NS));
+    fail(s, x, TUG_EIO, why);
+}
+
 static uint64_t give_up_silent(struct scheduler *s)
 {
     struct moving *m = &s->moving;
@@ -270,9 +283,7 @@ static uint64_t give_up_silent(struct scheduler *s)
         if (x->handing)
             due = clock_earlier(due, x->grown + HAND_OVER_NS);
         if (s->now >= due)
-            fail(s, x, TUG_EIO,
-                 x->handing ? "the hand-over made no progress for 15 s"
-                            : "its new owner sent nothing about it for 30 s");
+            fail_silent(s, x);
         else
             next = clock_earlier(next, due);
         if (i > m->n)

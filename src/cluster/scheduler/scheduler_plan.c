@@ -38,7 +38,7 @@ static size_t loops_of(const struct scheduler *s, int space, struct placement_lo
     return n;
 }
 
-static int make_room(struct scheduler *s)
+int scheduler_plan_make_room(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     size_t partitions = roster_partitions(&s->roster);
@@ -61,7 +61,7 @@ static int make_room(struct scheduler *s)
 static int plan_spaces(struct scheduler *s)
 {
     struct moving *m = &s->moving;
-    TRY(make_room(s));
+    TRY(scheduler_plan_make_room(s));
     struct placement_loop *loops = mem_array(s->n_nodes, sizeof(*loops));
     int rc = loops != NULL ? 0 : TUG_ENOMEM;
     for (int space = 0; space < WIRE_SPACES && rc == 0; space++) {
@@ -77,7 +77,7 @@ static int plan_spaces(struct scheduler *s)
     return rc;
 }
 
-static void count_left(struct scheduler *s)
+void scheduler_plan_count(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     m->left = 0;
@@ -95,7 +95,7 @@ static int plan(struct scheduler *s)
     m->plan_again = m->even = false;
     m->planned_at = m->told_at = m->look_at = s->now;
     m->since_plan = m->bytes_since_plan = m->longest_stop_ns = 0;
-    count_left(s);
+    scheduler_plan_count(s);
     scheduler_moves_sift(s);
     if (m->left == 0)
         return 0;
