@@ -146,7 +146,7 @@ client_ts client_ask_loops(struct client *c, const struct client_question *q,
 // client_stat adds up statistics over all loops, and returns the smallest of their
 // clocks.
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
-client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
+client_ts client_admin(struct client *c, uint32_t table, enum wire_admin what,
                        uint32_t other, struct err *e);
 // client_mean moves the rows of table `other`, which are a mean, towards the table's rows
 // by `share` (WIRE_MEAN). client_clock sets the number of the next batch of a table of

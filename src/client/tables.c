@@ -209,11 +209,11 @@ static int send_admin(struct slice *s)
     return request_send(s, &r->u.m.table_do);
 }
 
-REQUEST_KIND(admin, "an order to", MSG_TABLE_DO, MSG_OK, slice_cut_all,
+REQUEST_KIND(admin, "an admin operation on", MSG_TABLE_DO, MSG_OK, slice_cut_all,
              .send = send_admin, .take = request_add, .numbers = NUMBERS_ADMINS,
              .takes_long = true, .holds = true);
 
-client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
+client_ts client_admin(struct client *c, uint32_t table, enum wire_admin what,
                        uint32_t other, struct err *e)
 {
     struct msg_table_do m = {.table = table, .what = (uint8_t)what, .other = other};

@@ -20,7 +20,7 @@ struct peer {
     bool closed;
     uint32_t lines; // lines in the scheduler's log
     char log[2048];
-    uint32_t orders; // orders to stop, in the scheduler's log
+    uint32_t stops; // operations to stop, in the scheduler's log
 };
 
 static struct peer peer;
@@ -57,7 +57,7 @@ static void on_log(void *ctx, const char *line)
 {
     (void)ctx;
     peer.lines++;
-    peer.orders += strncmp(line, "order: stop", 11) == 0;
+    peer.stops += strncmp(line, "operation: stop", 15) == 0;
     snprintf(peer.log, sizeof(peer.log), "%s", line);
 }
 
@@ -368,24 +368,25 @@ static void test_orders_are_logged(void **state)
     (void)state;
     open_world();
     greet(WIRE_SERVER);
-    struct msg_ordered told = {.node = 99,
-                               .role = WIRE_OPERATOR,
-                               .from = wire_text("tcp://127.0.0.1:1"),
-                               .what = wire_text("save to 'x'")};
-    say(MSG_ORDERED, 0, &told); // the peer has not joined, so its order is not logged
+    struct msg_operation told = {.node = 99,
+                                 .role = WIRE_OPERATOR,
+                                 .from = wire_text("tcp://127.0.0.1:1"),
+                                 .what = wire_text("save to 'x'")};
+    say(MSG_OPERATION, 0,
+        &told); // the peer has not joined, so its operation is not logged
     assert_null(strstr(peer.log, "save to 'x'"));
     leave();
     world_run(&w, 2 * SECONDS);
     greet(WIRE_TOOL);
     say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("enough")});
-    assert_int_equal(peer.orders, 0);
+    assert_int_equal(peer.stops, 0);
     assert_non_null(strstr(peer.log, "stop needs the role 'operator'"));
     leave();
     greet(WIRE_OPERATOR);
     say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("enough")});
-    assert_int_equal(peer.orders, 1);
+    assert_int_equal(peer.stops, 1);
     say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("again")});
-    assert_int_equal(peer.orders, 1); // the cluster was ending already
+    assert_int_equal(peer.stops, 1); // the cluster was ending already
     leave();
     world_close(&w);
 }

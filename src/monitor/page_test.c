@@ -46,7 +46,7 @@ static void shows_a_cluster(void **state)
     has(all, "<polyline class=\"train\" points=\"0.0,");
     has(all, "<path class=\"c0\" d=\"M0 0h4v1h-4z\">");
     has(all, "<td>out/save-000002</td>");
-    has(all, "<td>1970-01-01 00:16:40</td><td>order</td><td>a tool (operator)</td>");
+    has(all, "<td>1970-01-01 00:16:40</td><td>admin</td><td>a tool (operator)</td>");
     has(all, "<td class=\"n\">75.0 %</td>"); // hits of the cold tier
 }
 

@@ -41,7 +41,7 @@ int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low
                        (unsigned long long)number, (unsigned long long)low);
     struct admin_session *s = sessions_make(&o->sessions, sizeof(*s), session);
     if (s == NULL)
-        return err_nomem(e, "the orders of a session");
+        return err_nomem(e, "the admin operations of a session");
     low = low > 0 ? low : 1;
     if (low > s->low)
         s->low = low;

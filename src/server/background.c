@@ -95,9 +95,9 @@ static int begin_walk(struct shard *s, struct shard_table *t,
     return 0;
 }
 
-static enum outcome order_store(struct shard *s, struct shard_table *t,
-                                const struct msg_table_do *m, uint64_t session,
-                                bool *ret_begun, struct err *e)
+static enum outcome begin_on_store(struct shard *s, struct shard_table *t,
+                                   const struct msg_table_do *m, uint64_t session,
+                                   bool *ret_begun, struct err *e)
 {
     bool sync = t->spec.mode == WIRE_SYNC;
     if (m->what == WIRE_SHRINK && isinf(m->threshold)) {
@@ -153,7 +153,7 @@ static bool target_is_busy(const struct shard *s, const struct msg_table_do *m)
 
 // Does an admin operation, or begins it. *ret_begun is set if the operation takes time,
 // so that its request waits for its end.
-static enum outcome order(struct shard *s, const struct shard_request *q, bool *ret_begun,
+static enum outcome begin(struct shard *s, const struct shard_request *q, bool *ret_begun,
                           struct err *e)
 {
     const struct msg_table_do *m = &q->m->table_do;
@@ -163,7 +163,7 @@ static enum outcome order(struct shard *s, const struct shard_request *q, bool *
         return GOES_ON;
     }
     if (is_of_stores(m->what))
-        return order_store(s, t, m, q->peer->session, ret_begun, e);
+        return begin_on_store(s, t, m, q->peer->session, ret_begun, e);
     if (!background_free(t) || target_is_busy(s, m)) // a save still needs the table
         return WANTS_TURN;
     if ((m->what == WIRE_COPY || m->what == WIRE_MEAN) && t->n_applied != 0)
@@ -202,14 +202,14 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
         return WANTS_MOVE;
     if (session == 0)
         err_set(&e, TUG_EUSAGE,
-                "only a node that has joined the cluster can give orders");
+                "only a node that has joined the cluster can do admin operations");
     else if (admin_begin(&s->admin, session, m->number, m->low, &state, &value, &e) ==
              0) {
         if (bug_in(s->o.member.bugs, WITHOUT_ORDER_CHECK) && q->fresh != NULL &&
             state == ADMIN_DONE)
             state = ADMIN_NEW;
         if (state == ADMIN_NEW)
-            outcome = order(s, q, &begun, &e);
+            outcome = begin(s, q, &begun, &e);
         else if (state == ADMIN_GOING)
             outcome = WANTS_TURN;
     }

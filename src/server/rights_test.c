@@ -214,12 +214,12 @@ static void test_refusals_are_logged(void **state)
 // caller.
 static void expect_told(struct lone *w, const char *says)
 {
-    struct parcel *p = lone_expect(w, MSG_ORDERED);
+    struct parcel *p = lone_expect(w, MSG_OPERATION);
     char text[ERR_TEXT_MAX];
-    assert_int_equal(p->m.ordered.node, WORKER);
-    assert_int_equal(p->m.ordered.role, WIRE_OPERATOR);
-    assert_non_null(strstr(wire_words(p->m.ordered.from, text, sizeof(text)), ":4711"));
-    wire_words(p->m.ordered.what, text, sizeof(text));
+    assert_int_equal(p->m.operation.node, WORKER);
+    assert_int_equal(p->m.operation.role, WIRE_OPERATOR);
+    assert_non_null(strstr(wire_words(p->m.operation.from, text, sizeof(text)), ":4711"));
+    wire_words(p->m.operation.what, text, sizeof(text));
     if (strncmp(text, says, strlen(says)) != 0)
         fail_msg("'%s' does not begin with '%s'", text, says);
     parcel_unpin(p);
@@ -238,7 +238,7 @@ static void test_orders_are_told(void **state)
     lone_open_worker(w, 0);
     lone_forget(w);
     lone_make_table(w, &spec);
-    w->hears_orders = true;
+    w->hears_operations = true;
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
     expect_told(w, "clear table 't3'");
     while (w->shard->tables[3]->turn.on)
@@ -261,12 +261,12 @@ static void test_orders_are_told(void **state)
     lone_pass_time(w, 2 * SECOND_NS);
     greet(w, STRANGER, WIRE_TOOL);
     lone_deliver(w, STRANGER, MSG_TABLE_DO, 1, &clear);
-    struct parcel *p = lone_expect(w, MSG_ORDERED);
+    struct parcel *p = lone_expect(w, MSG_OPERATION);
     char text[ERR_TEXT_MAX];
-    assert_non_null(strstr(wire_words(p->m.ordered.what, text, sizeof(text)),
+    assert_non_null(strstr(wire_words(p->m.operation.what, text, sizeof(text)),
                            "needs the role 'operator'; the certificate or token "
                            "here has 'tool'"));
-    assert_int_equal(p->m.ordered.role, WIRE_TOOL);
+    assert_int_equal(p->m.operation.role, WIRE_TOOL);
     parcel_unpin(p);
     lone_forget(w);
     lone_close(w);

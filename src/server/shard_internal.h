@@ -69,7 +69,7 @@ struct shard {
     struct member *member;
     struct van *van;
     uint64_t now;
-    struct refusals refusals, refused_orders;
+    struct refusals refusals, refused_operations;
     bool ready; // the number of partitions is known, from the roster
     uint32_t bits;
     struct shard_peer *peers[PEER_BUCKETS];

@@ -541,7 +541,7 @@ static void test_versions(void **state)
     lone_close(w);
 }
 
-static void operate(struct lone *w, uint64_t id, uint32_t table, enum wire_order what,
+static void operate(struct lone *w, uint64_t id, uint32_t table, enum wire_admin what,
                     uint32_t other)
 {
     struct msg_table_do m = {.table = table,
@@ -607,7 +607,7 @@ static void test_admin_operations(void **state)
     operate(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
     lone_expect_refusal(w, TUG_EUSAGE, "a table's number must be below 4096");
     operate(w, 1014, T, 99, 0);
-    lone_expect_refusal(w, TUG_EUSAGE, "order 99");
+    lone_expect_refusal(w, TUG_EUSAGE, "operation 99");
     struct msg_table_do far = {.table = T, .number = 1040, .low = 1015};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
     lone_expect_refusal(w, TUG_EUSAGE, "is more than 15 above 1015");

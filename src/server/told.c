@@ -87,14 +87,14 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
 static void told_tell(struct shard *s, const struct shard_peer *p,
                       enum wire_operation kind, const char *what)
 {
-    struct msg_ordered told = {
+    struct msg_operation told = {
         .node = p->node,
         .role = (uint8_t)p->role,
         .kind = (uint8_t)kind,
         .from = wire_text(van_peer(s->van, p->link)),
         .what = wire_text(what),
     };
-    member_tell(s->member, MSG_ORDERED, &told);
+    member_tell(s->member, MSG_OPERATION, &told);
 }
 
 void told_done(struct shard *s, const struct shard_request *q)
@@ -113,6 +113,6 @@ void told_refused(struct shard *s, const struct shard_request *q, const struct e
     if (!in_words(s, q->type, q->m, &kind, what) || !is_teller(s))
         return;
     err_set(&e, why->code, "%.*s: %s", ERR_TEXT_MAX / 2, what, why->text);
-    if (refusals_note(&s->refused_orders, &e, s->now, line))
+    if (refusals_note(&s->refused_operations, &e, s->now, line))
         told_tell(s, q->peer, kind, line);
 }

@@ -113,7 +113,7 @@ int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
 // An admin operation changes all of a partition's rows on disk or none: its changes are
 // written together, and counted afterwards.
 
-struct order {
+struct cold_change {
     struct store *s;
     uint32_t p;
     struct life_time t;
@@ -122,7 +122,7 @@ struct order {
 };
 
 // Notes a removed row for deltas. The space for its key was reserved.
-static void note_gone(const struct order *o, uint64_t key)
+static void note_gone(const struct cold_change *o, uint64_t key)
 {
     struct key_list *gone = &o->s->parts[o->p].gone;
     if (!o->s->config.deltas)
@@ -133,7 +133,7 @@ static void note_gone(const struct order *o, uint64_t key)
 
 // Notes a row for deltas that was worth publishing at the last shrink or since, but is
 // not any more.
-static int note_faded(const struct order *o, uint64_t key, const float *before,
+static int note_faded(const struct cold_change *o, uint64_t key, const float *before,
                       const float *row)
 {
     const struct store *s = o->s;
@@ -148,7 +148,7 @@ static int note_faded(const struct order *o, uint64_t key, const float *before,
 
 static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
 {
-    struct order *o = ctx;
+    struct cold_change *o = ctx;
     struct store *s = o->s;
     struct cold *c = s->cold;
     memcpy(c->image, row, size);
@@ -166,20 +166,20 @@ static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct
 
 static int clear_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
 {
-    struct order *o = ctx;
+    struct cold_change *o = ctx;
     (void)row, (void)size, (void)e;
     note_gone(o, key);
     o->removed++;
     return 0;
 }
 
-static int cold_walk_shrink(struct order *o, struct err *e)
+static int cold_walk_shrink(struct cold_change *o, struct err *e)
 {
     TRY(walk(o->s, o->p, shrink_row, o, e));
     return tier_write(o->s->cold->tier, e);
 }
 
-static int clear(struct order *o, struct err *e)
+static int clear(struct cold_change *o, struct err *e)
 {
     TRY(walk(o->s, o->p, clear_row, o, e));
     return tier_clear(o->s->cold->tier, o->p, e);
@@ -190,16 +190,16 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     struct store_part *part = &s->parts[p];
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
-    struct order o = {.s = s, .p = p, .t = store_admin_time(s, p)};
+    struct cold_change o = {.s = s, .p = p, .t = store_admin_time(s, p)};
     // So that afterwards the batch has only the changes of this operation.
     TRY(cold_write_waiting(s->cold, e));
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
-    if (s->order == STORE_SHRINK && s->life->shrink != NULL)
+    if (s->admin == STORE_SHRINK && s->life->shrink != NULL)
         rc = cold_walk_shrink(&o, e);
-    else if (s->order == STORE_CLEAR)
+    else if (s->admin == STORE_CLEAR)
         rc = clear(&o, e);
-    else if (s->order == STORE_PUBLISHED)
+    else if (s->admin == STORE_PUBLISHED)
         rc = cold_publish(s, p, e);
     if (rc != 0) {
         tier_drop(s->cold->tier);
@@ -209,7 +209,7 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     }
     assert(o.removed <= part->cold);
     part->cold -= o.removed;
-    if (s->order == STORE_SHRINK)
+    if (s->admin == STORE_SHRINK)
         s->cold->parts[p].shrunk = o.t.day;
     return 0;
 }
@@ -309,7 +309,7 @@ int cold_keep(struct store *s, struct err *e)
 static int count_row(void *ctx, uint64_t key, const void *row, uint32_t size,
                      struct err *e)
 {
-    struct order *o = ctx;
+    struct cold_change *o = ctx;
     (void)row;
     if (!cold_size_fits(o->s->cold, size))
         return cold_damaged(o->s, key, size, e);
@@ -339,7 +339,7 @@ int cold_find_again(struct store *s, struct err *e)
 {
     TRY(tier_each(s->cold->tier, COLD_RECORDS, 0, read_record, s, e));
     for (uint32_t p = 0; p < s->n_parts; p++) {
-        struct order o = {.s = s, .p = p};
+        struct cold_change o = {.s = s, .p = p};
         TRY(tier_each(s->cold->tier, p, 0, count_row, &o, e));
     }
     return mark_in_use(s->cold, e);

@@ -81,7 +81,7 @@ static int check_begin(const struct store *s, enum save_mode mode, struct err *e
                        "table %s: a save (%s) is in progress; the next one can begin "
                        "when it has ended",
                        name, save_mode_name(s->cut->o.mode));
-    if (s->order_at < s->n_parts)
+    if (s->admin_at < s->n_parts)
         return err_set(
             e, TUG_EUSAGE,
             "table %s: an admin operation (shrink, clear, or the end of a save) is in "

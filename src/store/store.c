@@ -140,7 +140,7 @@ static void set_life(struct store *s)
 static int open_parts(struct store *s, struct err *e)
 {
     s->n_parts = 1u << s->o.partition_bits;
-    s->order_at = s->demote_at = s->n_parts;
+    s->admin_at = s->demote_at = s->n_parts;
     s->parts = mem_zalloc(s->n_parts * sizeof(*s->parts));
     if (s->parts == NULL)
         return err_nomem(e, "a table's partitions");

@@ -71,7 +71,7 @@ int store_batch_runs(struct store *s, struct store_batch *b, struct err *e)
 bool store_is_quiet(const struct store *s)
 {
     return !s->lives && s->cut == NULL && s->cold == NULL && !s->config.deltas &&
-           s->order_at == s->n_parts && s->config.budget_rows == 0;
+           s->admin_at == s->n_parts && s->config.budget_rows == 0;
 }
 
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
@@ -110,7 +110,7 @@ static int give_turns(struct store *s, struct store_batch *b, struct err *e)
 {
     for (uint32_t r = 0; r < b->n_runs; r++) {
         uint32_t p = s->batch.runs[r].partition;
-        bool whole = s->order_at < s->n_parts && !store_turns_rows(s, p);
+        bool whole = s->admin_at < s->n_parts && !store_turns_rows(s, p);
         int rc = whole ? store_turn(s, p, e) : 0;
         if (rc == 0 && s->cold != NULL)
             rc = cold_demote(s, p, e);
@@ -168,7 +168,7 @@ int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
                           // the partitions before a failed one are still in the batch
                           : give_turns(s, b, e);
     table_find(s->rows, b->keys, b->n, s->batch.handles);
-    if (turned == 0 && s->order_at < s->n_parts)
+    if (turned == 0 && s->admin_at < s->n_parts)
         turned = turn_rows(s, b, e);
     int fetched = s->cold != NULL ? fetch(s, b, turned == 0 ? e : NULL) : 0;
     return turned != 0 ? turned : fetched;

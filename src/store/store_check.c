@@ -31,18 +31,18 @@ static void rows_are_counted(const struct store *s)
 }
 
 // An admin operation is done partition by partition, but earlier in a partition that a
-// request needs. Partitions before `order_at` have done it, and no partition has a number
+// request needs. Partitions before `admin_at` have done it, and no partition has a number
 // above that of the last operation.
 static void orders_are_in_order(const struct store *s)
 {
-    assert(s->order_at <= s->n_parts);
+    assert(s->admin_at <= s->n_parts);
     for (uint32_t p = 0; p < s->n_parts; p++) {
-        assert(s->parts[p].order <= s->order_number);
-        assert(p >= s->order_at || s->parts[p].order == s->order_number);
+        assert(s->parts[p].admin <= s->admin_number);
+        assert(p >= s->admin_at || s->parts[p].admin == s->admin_number);
     }
     // A cut copies rows before their first change, and an operation changes all rows, so
     // only one of the two may be in progress.
-    assert(s->cut == NULL || s->order_at == s->n_parts);
+    assert(s->cut == NULL || s->admin_at == s->n_parts);
     assert(s->demote_at <= s->n_parts);
 }
 

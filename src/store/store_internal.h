@@ -59,7 +59,7 @@ struct store_part { // the state of one partition
     uint32_t cold; // number of rows on disk only
     uint32_t day;
     uint64_t step;       // the step at which it was loaded or moved here; see store_time
-    uint32_t order;      // number of the last admin operation that was done here
+    uint32_t admin;      // number of the last admin operation that was done here
     struct entry *entry; // NULL if the policy has no state, or no key was pushed yet
     // Rows that have changed since the last base or delta (config.deltas). A row that was
     // changed, removed and made again is listed twice, and the handle of a removed one
@@ -141,13 +141,13 @@ struct store {
 
     uint64_t step;
 
-    // The current admin operation. Partitions whose `order` is not order_number have not
+    // The current admin operation. Partitions whose `admin` is not admin_number have not
     // done it.
-    uint32_t order_number; // number of the last operation
-    enum store_admin order;
+    uint32_t admin_number; // number of the last operation
+    enum store_admin admin;
     float admin_threshold;
     // All partitions before this one have done the operation; n_parts: it is finished.
-    uint32_t order_at;
+    uint32_t admin_at;
     // An operation uses the time at which it began, also in partitions in which it is
     // done later.
     uint32_t admin_days; // number of days that have ended since then

@@ -125,8 +125,8 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
 // are handled with the partition, it may not.
 bool store_turns_rows(const struct store *s, uint32_t p)
 {
-    return s->order_at < s->n_parts && s->parts[p].order != s->order_number &&
-           s->order == STORE_SHRINK && s->config.budget_rows == 0 && s->cold == NULL;
+    return s->admin_at < s->n_parts && s->parts[p].admin != s->admin_number &&
+           s->admin == STORE_SHRINK && s->config.budget_rows == 0 && s->cold == NULL;
 }
 
 static int reserve_some(struct store *s, struct store_part *part, uint32_t n)
@@ -144,7 +144,7 @@ int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
 {
     uint32_t *going = s->batch.some, *staying = s->batch.which, gone = 0, stay = 0;
     struct life_time t = store_admin_time(s, p);
-    assert(n <= s->batch.max && s->order == STORE_SHRINK);
+    assert(n <= s->batch.max && s->admin == STORE_SHRINK);
     if (s->life->shrink == NULL)
         return 0;
     if (reserve_some(s, &s->parts[p], n) != 0)
@@ -212,11 +212,11 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
     assert(p < s->n_parts);
-    if (part->order == s->order_number)
+    if (part->admin == s->admin_number)
         return 0;
     // A cut and an admin operation are never in progress at the same time.
-    assert(p >= s->order_at && s->cut == NULL);
-    switch (s->order) {
+    assert(p >= s->admin_at && s->cut == NULL);
+    switch (s->admin) {
     case STORE_SHRINK:
         TRY(store_life_shrink(s, p, store_admin_time(s, p), e));
         break;
@@ -227,20 +227,20 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
         TRY(published(s, p, e));
         break;
     }
-    part->order = s->order_number;
+    part->admin = s->admin_number;
     return 0;
 }
 
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e)
 {
-    if (s->cut != NULL || s->order_at < s->n_parts)
+    if (s->cut != NULL || s->admin_at < s->n_parts)
         return err_set(e, TUG_EUSAGE, "table %s is busy with %s; try again",
                        s->config.name,
                        s->cut != NULL ? "a save" : "another admin operation");
-    s->order = o;
+    s->admin = o;
     s->admin_threshold = threshold;
-    s->order_number++;
-    s->order_at = 0;
+    s->admin_number++;
+    s->admin_at = 0;
     s->admin_days = 0;
     s->order_step = s->step;
     if (s->turned.n_words > 0)
@@ -253,9 +253,9 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
 static int step(struct store *s, bool *ret_more, struct err *e)
 {
     *ret_more = true;
-    if (s->order_at < s->n_parts) {
-        TRY(store_turn(s, s->order_at, e));
-        s->order_at++;
+    if (s->admin_at < s->n_parts) {
+        TRY(store_turn(s, s->admin_at, e));
+        s->admin_at++;
     } else if (s->cold != NULL && s->demote_at < s->n_parts) {
         TRY(cold_demote(s, s->demote_at, e));
         s->demote_at++;

@@ -37,7 +37,7 @@ struct store_stepper {
 int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn removed,
                      void *ctx, struct err *e)
 {
-    assert(s->cold == NULL && s->cut == NULL && s->order_at == s->n_parts);
+    assert(s->cold == NULL && s->cut == NULL && s->admin_at == s->n_parts);
     struct store_steps *x = mem_zalloc(sizeof(*x));
     *ret = x;
     if (x == NULL)

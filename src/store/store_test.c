@@ -149,7 +149,7 @@ static void order(struct rng *d, struct store *s, struct naive *m)
     struct err e;
     bool clear = rng_below_u32(d, 6) == 0;
     float threshold = rng_below_u32(d, 3) == 0 ? 0.8f : NAN;
-    bool busy = s->order_at < s->n_parts;
+    bool busy = s->admin_at < s->n_parts;
     int rc = store_admin(s, clear ? STORE_CLEAR : STORE_SHRINK, threshold, &e);
     assert_int_equal(rc, busy ? TUG_EUSAGE : 0);
     if (rc != 0)

@@ -150,7 +150,7 @@ static enum wire_from rank(const struct tcp_link *l)
 {
     if (l->stranger)
         return WIRE_FROM_KNOCK;
-    return l->joined ? WIRE_FROM_ORDER : wire_right(l->trust.role);
+    return l->joined ? WIRE_FROM_ADMIN : wire_right(l->trust.role);
 }
 
 // Returns whether a link may be closed to make room for a peer with `right`. A link that
@@ -212,7 +212,7 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
         drop_stranger(v);
         return trial ? TCP_TRIAL : TCP_ROOM;
     }
-    if (!low && first_to_go(v, NULL, WIRE_FROM_ORDER) != NULL)
+    if (!low && first_to_go(v, NULL, WIRE_FROM_ADMIN) != NULL)
         return TCP_TRIAL;
     if (drop_stranger(v))
         return TCP_TRIAL;

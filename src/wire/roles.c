@@ -28,7 +28,7 @@ enum wire_from wire_right(enum wire_role role)
         return WIRE_FROM_SERVE;
     case WIRE_SCHEDULER:
     case WIRE_OPERATOR:
-        return WIRE_FROM_ORDER;
+        return WIRE_FROM_ADMIN;
     default:
         return WIRE_FROM_KNOCK;
     }
@@ -64,7 +64,7 @@ int wire_may_not(uint16_t type, enum wire_role role, struct err *e)
         [WIRE_FROM_LOOK] = WIRE_TOOL,
         [WIRE_FROM_WORK] = WIRE_WORKER,
         [WIRE_FROM_SERVE] = WIRE_SERVER,
-        [WIRE_FROM_ORDER] = WIRE_OPERATOR,
+        [WIRE_FROM_ADMIN] = WIRE_OPERATOR,
     };
     enum wire_from from = from_of(type);
     if (from <= WIRE_FROM_KNOCK || from >= WIRE_FROM_ANSWER)

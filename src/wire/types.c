@@ -35,7 +35,7 @@ uint16_t wire_answer(uint16_t type)
     case MSG_JOIN: // answered by JOINED and ROSTER
     case MSG_HEARTBEAT:
     case MSG_MAY_LEAVE:
-    case MSG_ORDERED:
+    case MSG_OPERATION:
     case MSG_PUSH:
     case MSG_PROFILE:
         return 0;

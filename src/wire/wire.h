@@ -86,7 +86,7 @@ enum wire_flags {
     // The examples of the push were already pushed in an earlier pass of the run.
     WIRE_AGAIN = 32,
 };
-enum wire_order {
+enum wire_admin {
     WIRE_CLEAR,
     WIRE_COPY,
     WIRE_DROP,
@@ -229,7 +229,7 @@ enum wire_from {
     WIRE_FROM_LOOK,
     WIRE_FROM_WORK,
     WIRE_FROM_SERVE,
-    WIRE_FROM_ORDER,
+    WIRE_FROM_ADMIN,
     WIRE_FROM_ANSWER, // the message is an answer; no role may send it as a request
 };
 

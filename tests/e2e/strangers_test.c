@@ -101,10 +101,12 @@ static void lesser_tokens(void **state)
     setenv("TUG_TOKEN", operator, 1);
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     tug_ends(0, "profile start --scheduler 127.0.0.1:%u", port);
-    cluster_await("scheduler", "order: start profiling, by a tool (operator) at tcp://");
+    cluster_await("scheduler",
+                  "operation: start profiling, by a tool (operator) at tcp://");
     unsetenv("TUG_TOKEN");
     end_cluster();
-    cluster_said("scheduler", "order: stop, by a tool (operator) at tcp://127.0.0.1:");
+    cluster_said("scheduler",
+                 "operation: stop, by a tool (operator) at tcp://127.0.0.1:");
 }
 
 // A worker that starts before the scheduler has made the token waits for it.

@@ -69,7 +69,7 @@
     "'recent': {'seconds': 40, 'examples': 400, 'pieces': 4}}], "                        \
     "'placement': {'sparse': {'partitions': 4, 'loops': {'2': 4}, 'owners': [[0, 4, "    \
     "2]], 'max_over_mean': 1}}, 'barriers': [], 'operations_seen': 1, 'operations': "    \
-    "[{'unix_seconds': 1000, 'what': 'order', 'who': 'a tool (operator)', 'text': "      \
+    "[{'unix_seconds': 1000, 'what': 'admin', 'who': 'a tool (operator)', 'text': "      \
     "'save to <x>'}], 'run': " SAMPLE_RUN ", 'servers': [" SAMPLE_LOOP "], 'tables': "   \
     "[{'id': 0, 'name': 'a\\\"b<script>', 'mode': 'ssp', 'rows': 1234, 'bytes': 64000, " \
     "'pushes': 9, 'pulls': 8, 'pushed_keys': 90, 'held': 0, 'refused': 0, 'left_out': "  \

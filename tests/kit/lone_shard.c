@@ -61,7 +61,7 @@ static int fake_send(struct van *v, van_link link, uint16_t type, uint64_t reque
                      const void *msg, const struct van_release *release)
 {
     struct lone *w = (struct lone *)(void *)v;
-    if (link == SCHEDULER_LINK && !(type == MSG_ORDERED && w->hears_orders) &&
+    if (link == SCHEDULER_LINK && !(type == MSG_OPERATION && w->hears_operations) &&
         !(type == MSG_MOVE_SAYS && w->hears_moves))
         return 0; // the member's own messages, which tests do not read
     struct parcel *p = parcel_make(link, type, request, msg);

@@ -162,7 +162,7 @@ void loop_push(struct lone *w, const struct loop_batch *b, uint32_t worker,
     loop_push_with(w, b, worker, clock, micro, micros, 0);
 }
 
-uint64_t loop_admin(struct lone *w, enum wire_order what, float threshold, uint64_t clock)
+uint64_t loop_admin(struct lone *w, enum wire_admin what, float threshold, uint64_t clock)
 {
     uint64_t number = ++w->next_request;
     struct msg_table_do m = {.table = T,

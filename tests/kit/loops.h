@@ -38,7 +38,7 @@ void loop_push_with(struct lone *w, const struct loop_batch *b, uint32_t worker,
                     uint64_t clock, uint32_t micro, uint32_t micros, uint8_t flags);
 void loop_push(struct lone *w, const struct loop_batch *b, uint32_t worker,
                uint64_t clock, uint32_t micro, uint32_t micros);
-uint64_t loop_admin(struct lone *w, enum wire_order what, float threshold,
+uint64_t loop_admin(struct lone *w, enum wire_admin what, float threshold,
                     uint64_t clock);
 void loop_step(struct lone *w, uint32_t worker, uint64_t steps, uint64_t global);
 

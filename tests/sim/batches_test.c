@@ -89,10 +89,10 @@ struct world {
     struct budget budgets[STAGE_SERVERS];
 
     // The admin operations of worker 0, which fill the tables COPY and MEAN.
-    uint32_t n_orders;
-    client_ts ordering, looking;
-    uint32_t ordered; // COPY or MEAN
-    bool failed;      // the operation was refused; some servers may have carried it out
+    uint32_t n_admins;
+    client_ts admin_waits, looking;
+    uint32_t admin; // COPY or MEAN
+    bool failed;    // the operation was refused; some servers may have carried it out
     float before[KEYS], after[KEYS];
 };
 
@@ -185,7 +185,7 @@ static int world_open(void *ctx, struct err *e)
     // leave a place in the client's window.
     uint32_t most = w->limits ? SHARD_WINDOW / 2 : MAX_BATCHES;
     w->n_batches = 2 + (uint32_t)draw(w, one_in(w, 12) ? most - 2 : 10);
-    w->n_orders = (uint32_t)draw(w, 6);
+    w->n_admins = (uint32_t)draw(w, 6);
     draw_batches(w);
     struct scheduler_options o = sim_scheduler(n_servers, w->n_workers, BITS);
     TRY(stage_open_scheduler(&w->stage, &o, e));
@@ -353,24 +353,24 @@ static uint32_t choose(struct worker *k)
     return (uint32_t)draw(k->world, LINES);
 }
 
-static void begin_order(struct worker *k)
+static void begin_admin(struct worker *k)
 {
     struct world *w = k->world;
     struct client *c = k->c.client;
-    w->n_orders--;
-    w->ordered = one_in(w, 2) ? COPY : MEAN;
-    w->ordering = stage_begun(&k->c,
-                              w->ordered == COPY
-                                  ? client_admin(c, TABLE, WIRE_COPY, COPY, SAID(w))
-                                  : client_mean(c, TABLE, MEAN, 0.5f, SAID(w)),
-                              "an order");
-    w->stage.o->counts[w->ordered == COPY ? COPIES : MEANS]++;
+    w->n_admins--;
+    w->admin = one_in(w, 2) ? COPY : MEAN;
+    w->admin_waits = stage_begun(&k->c,
+                                 w->admin == COPY
+                                     ? client_admin(c, TABLE, WIRE_COPY, COPY, SAID(w))
+                                     : client_mean(c, TABLE, MEAN, 0.5f, SAID(w)),
+                                 "an admin operation");
+    w->stage.o->counts[w->admin == COPY ? COPIES : MEANS]++;
 }
 
 static float step_to(const struct world *w, uint32_t key, uint32_t batch)
 {
     float is = (float)w->sums[0][batch][key], was = w->before[key];
-    return w->ordered == MEAN && was > 0 ? was + 0.5f * (is - was) : is;
+    return w->admin == MEAN && was > 0 ? was + 0.5f * (is - was) : is;
 }
 
 // Returns whether a server's rows have the sums after all batches up to `batch`.
@@ -394,9 +394,9 @@ static void check_ordered(struct world *w)
             batch++;
         if (batch > w->n_batches)
             failed(w, "the %s on server %u is not that of a whole batch",
-                   w->ordered == COPY ? "copy" : "mean", s);
+                   w->admin == COPY ? "copy" : "mean", s);
     }
-    if (w->ordered == MEAN)
+    if (w->admin == MEAN)
         memcpy(w->before, w->after, sizeof(w->before));
 }
 
@@ -404,15 +404,16 @@ static void let_order(struct worker *k)
 {
     struct world *w = k->world;
     bool refused = false;
-    if (is_over(k, &w->ordering, "an order", &w->failed)) {
+    if (is_over(k, &w->admin_waits, "an admin operation", &w->failed)) {
         struct client_pull pull = {
-            .table = w->ordered, .keys = w->keys, .n = KEYS, .values = w->after};
+            .table = w->admin, .keys = w->keys, .n = KEYS, .values = w->after};
         w->looking = stage_begun(&k->c, client_pull(k->c.client, &pull, SAID(w)),
                                  "a look at a copy");
     } else if (is_over(k, &w->looking, "a look at a copy", &refused)) {
         check_ordered(w);
-    } else if (w->ordering == 0 && w->looking == 0 && w->n_orders > 0 && one_in(w, 20)) {
-        begin_order(k);
+    } else if (w->admin_waits == 0 && w->looking == 0 && w->n_admins > 0 &&
+               one_in(w, 20)) {
+        begin_admin(k);
     }
 }
 
@@ -489,7 +490,7 @@ static bool has_everybody_finished(const struct world *w)
         for (uint32_t t = 0; t < LINES; t++)
             if (!line_has_finished(&w->workers[i], t))
                 return false;
-    return w->n_orders == 0 && w->ordering == 0 && w->looking == 0;
+    return w->n_admins == 0 && w->admin_waits == 0 && w->looking == 0;
 }
 
 static void check_rows(struct world *w)

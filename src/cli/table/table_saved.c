@@ -474,7 +474,7 @@ static uint64_t rows_of(const struct saves *s)
     return rows;
 }
 
-static int order(struct saves *s, enum store_admin what, struct err *e)
+static int operate(struct saves *s, enum store_admin what, struct err *e)
 {
     float threshold = s->v->threshold < 0 ? NAN : (float)s->v->threshold;
     TRY(load_to_change(s, e));
@@ -518,9 +518,9 @@ static int act(struct saves *s, struct err *e)
     if (strcmp(action, "stat") == 0)
         return stat(s, e);
     if (strcmp(action, "shrink") == 0)
-        return order(s, STORE_SHRINK, e);
+        return operate(s, STORE_SHRINK, e);
     if (strcmp(action, "clear") == 0)
-        return order(s, STORE_CLEAR, e);
+        return operate(s, STORE_CLEAR, e);
     if (strcmp(action, "day") == 0)
         return end_day(s, e);
     if (strcmp(action, "save") == 0)

@@ -252,26 +252,26 @@ void scheduler_status_serve(struct scheduler *s, struct link *l, uint64_t reques
     buf_free(&json);
 }
 
-void scheduler_note_order(struct scheduler *s, uint8_t kind, const char *who,
+void scheduler_note_admin(struct scheduler *s, uint8_t kind, const char *who,
                           enum wire_role role, const char *from, const char *what)
 {
-    static const char *const kinds[WIRE_OPERATIONS] = {"order", "save", "profile", "stop",
+    static const char *const kinds[WIRE_OPERATIONS] = {"admin", "save", "profile", "stop",
                                                        "drain"};
     char by[ERR_TEXT_MAX];
     snprintf(by, sizeof(by), "%s (%s) at %s", who,
              wire_role_name(role) != NULL ? wire_role_name(role) : "?", from);
-    scheduler_say(s, "order: %s, by %s", what, by);
+    scheduler_say(s, "operation: %s, by %s", what, by);
     scheduler_note(s, kinds[kind < WIRE_OPERATIONS ? kind : WIRE_OPERATION_OTHER], by,
                    what);
 }
 
-void scheduler_ordered_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
-                             const struct msg_ordered *m)
+void scheduler_operation_serve(struct scheduler *s, struct sched_node *n,
+                               uint64_t request, const struct msg_operation *m)
 {
     char name[ROSTER_NAME_MAX], from[VAN_ADDRESS_MAX], what[ERR_TEXT_MAX / 2];
     const struct roster_node *who = roster_find(&s->roster, m->node);
     (void)n, (void)request;
-    scheduler_note_order(s, m->kind, who != NULL ? roster_name(who, name) : "a tool",
+    scheduler_note_admin(s, m->kind, who != NULL ? roster_name(who, name) : "a tool",
                          m->role, wire_words(m->from, from, sizeof(from)),
                          wire_words(m->what, what, sizeof(what)));
 }
@@ -283,7 +283,7 @@ void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
     wire_words(m->why, why.text, sizeof(why.text));
     // If the cluster is already ending, this request to stop is not the reason.
     if (s->phase != SCHEDULER_ENDING)
-        scheduler_note_order(s, WIRE_OPERATION_STOP, "a tool", l->role,
+        scheduler_note_admin(s, WIRE_OPERATION_STOP, "a tool", l->role,
                              van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
     scheduler_end_with(s, &why);

@@ -374,7 +374,7 @@ void scheduler_moving_free(struct scheduler *s);
 
 // Logs and records an admin operation: its kind (enum wire_operation), the peer that
 // requested it, and the peer's address.
-void scheduler_note_order(struct scheduler *s, uint8_t kind, const char *who,
+void scheduler_note_admin(struct scheduler *s, uint8_t kind, const char *who,
                           enum wire_role role, const char *from, const char *what);
 
 // Defined in scheduler_keep.c, for a scheduler with a journal: these wait until the state

@@ -38,7 +38,7 @@ static void open_servers(uint32_t n)
     guest_add_all(n, 1, false);
 }
 
-static void order(uint16_t type, const void *msg, const char *expect)
+static void operate(uint16_t type, const void *msg, const char *expect)
 {
     guest_open();
     guest_say_hello(CLUSTER);
@@ -53,7 +53,7 @@ static void order(uint16_t type, const void *msg, const char *expect)
 static void drain(uint32_t id, bool back, const char *expect)
 {
     struct msg_drain m = {.node = id, .back = back};
-    order(MSG_DRAIN, &m, expect);
+    operate(MSG_DRAIN, &m, expect);
 }
 
 // All members have the scheduler's placement, and no move is under way.
@@ -166,7 +166,7 @@ static void test_drain(void **state)
     assert_string_equal(why.text, "server 0 was drained");
     assert_true(member_left(w.actors[0].m));
     assert_false(member_ended(w.actors[1].m, NULL));
-    check_log("order: drain server 0, by a tool", true);
+    check_log("operation: drain server 0, by a tool", true);
     check_log("server 0 (host:10) has left", true);
     w.actors[2].leaves_with = 0; // the worker ends the run, as in a cluster that was
     member_leave(w.actors[2].m, NULL); // made for one server
@@ -404,7 +404,7 @@ static void test_full_target(void **state)
     late->fails_with = 0;
     world_run(&w, 100 * SECONDS);
     assert_int_equal(w.s->moving.failed, failed);
-    order(MSG_REBALANCE, &(struct msg_rebalance){}, NULL);
+    operate(MSG_REBALANCE, &(struct msg_rebalance){}, NULL);
     world_run(&w, 100 * SECONDS);
     check_settled();
     assert_in_range(load_of(WIRE_SPACE_SPARSE, member_id(late->m)), 21, 22);
@@ -430,7 +430,7 @@ static void test_fixed(void **state)
         8, false,
         "server 0 (host:10) cannot be drained: handlers of the servers' own program hold "
         "state that does not move");
-    order(
+    operate(
         MSG_REBALANCE, &(struct msg_rebalance){},
         "nothing can move: handlers of the servers' own program hold state that does not "
         "move");

@@ -1,5 +1,5 @@
 // Odd messages to the scheduler, from members and strangers: too many nodes, numbers at
-// the end of their range, texts that cannot be printed, orders of a second driver.
+// the end of their range, texts that cannot be printed, requests of a second driver.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

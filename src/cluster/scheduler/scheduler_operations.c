@@ -1,4 +1,4 @@
-// The last operations: joins, deaths, orders and what else an operator asks about
+// The last operations: joins, deaths, admin operations and what else an operator asks about
 // afterwards, with who asked and when. tug status shows them.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -215,7 +215,7 @@ void scheduler_drain_serve(struct scheduler *s, struct link *l, uint64_t request
     if (s->processes[n->process].draining != (m->back == 0)) {
         snprintf(what, sizeof(what), "drain %sserver %u", m->back ? "no longer " : "",
                  n->n.rank);
-        scheduler_note_order(s, WIRE_OPERATION_DRAIN, "a tool", l->role,
+        scheduler_note_admin(s, WIRE_OPERATION_DRAIN, "a tool", l->role,
                              van_peer(s->van, l->link), what);
         if (scheduler_drain(s, n->process, m->back != 0) != 0)
             return; // the tool asks again
@@ -235,7 +235,7 @@ void scheduler_rebalance_serve(struct scheduler *s, struct link *l, uint64_t req
                                "hold state that does not move");
         return;
     }
-    scheduler_note_order(s, WIRE_OPERATION_OTHER, "a tool", l->role,
+    scheduler_note_admin(s, WIRE_OPERATION_OTHER, "a tool", l->role,
                          van_peer(s->van, l->link), "rebalance");
     if (scheduler_plan(s, true, "an operator has asked for equal shares") == 0)
         scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){s->moving.left});

@@ -279,12 +279,12 @@ static void test_fatal_leave(void **state)
 static void test_kinds_of_orders(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"order", "save", "profile", "stop", "drain"};
+    static const char *const kinds[] = {"admin", "save", "profile", "stop", "drain"};
     guest_open_world(1, 1);
     guest_add_all(1, 1, false);
     for (unsigned kind = 0; kind <= WIRE_OPERATIONS; kind++) {
-        struct msg_ordered m = {.kind = (uint8_t)kind, .what = wire_text("stop")};
-        member_tell(w.actors[0].m, MSG_ORDERED, &m);
+        struct msg_operation m = {.kind = (uint8_t)kind, .what = wire_text("stop")};
+        member_tell(w.actors[0].m, MSG_OPERATION, &m);
         world_run(&w, SECONDS);
         struct buf json = BUF_INIT(WIRE_SPAN_MAX);
         assert_int_equal(scheduler_json(w.s, &json), 0);
@@ -775,14 +775,14 @@ static void test_operations(void **state)
     for (int i = 0; i < 100; i++) {
         char text[32];
         snprintf(text, sizeof(text), "number %d", i);
-        scheduler_note(w.s, "order", "a tool", text);
+        scheduler_note(w.s, "admin", "a tool", text);
     }
     guest_say(MSG_STATUS, &(struct msg_status){});
     json_t *j = json_loads(guest.text, 0, NULL);
     assert_int_equal(json_array_size(json_object_get(j, "operations")), 64);
     assert_int_equal(json_integer_value(json_object_get(j, "operations_seen")), 103);
-    check_operation(j, 0, "order", "a tool", "number 36");
-    check_operation(j, 63, "order", "a tool", "number 99");
+    check_operation(j, 0, "admin", "a tool", "number 36");
+    check_operation(j, 63, "admin", "a tool", "number 99");
     json_decref(j);
     world_crash(&w.actors[1]);
     world_run(&w, 600 * SECONDS);

@@ -264,7 +264,7 @@ int tug_day(struct tug_client *c, uint32_t table)
     return wait_for(c, ts);
 }
 
-static int order(struct tug_client *c, uint32_t table, enum wire_order what)
+static int operate(struct tug_client *c, uint32_t table, enum wire_admin what)
 {
     TRY(calls_enter(c));
     client_ts ts = client_admin(c->client, table, what, 0, last_error());
@@ -274,12 +274,12 @@ static int order(struct tug_client *c, uint32_t table, enum wire_order what)
 
 int tug_clear(struct tug_client *c, uint32_t table)
 {
-    return order(c, table, WIRE_CLEAR);
+    return operate(c, table, WIRE_CLEAR);
 }
 
 int tug_table_drop(struct tug_client *c, uint32_t table)
 {
-    TRY(order(c, table, WIRE_DROP));
+    TRY(operate(c, table, WIRE_DROP));
     pump_enter(c->pump);
     c->terms[table] = (struct call_terms){
         .rate = 1}; // the initial state for the next table with this number

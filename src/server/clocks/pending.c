@@ -431,7 +431,7 @@ static void refuse_late(struct shard *s, const struct pending *h)
         err_because(&e, TUG_EIO, why != NULL ? why->reason : REASON_NONE,
                     why != NULL ? why->about : 0,
                     "%s of table '%s' at clock %llu has waited %llu s for %s",
-                    h->type == MSG_TABLE_DO ? "order" : wire_name(h->type),
+                    h->type == MSG_TABLE_DO ? "the operation" : wire_name(h->type),
                     t->spec.config.name, (unsigned long long)f.clock, seconds,
                     names != NULL ? names : "others");
     }

@@ -179,11 +179,11 @@ static void test_nothing_applied(void **state)
 static void test_orders_see_whole_batches(void **state)
 {
     (void)state;
-    static const uint8_t orders[] = {WIRE_COPY, WIRE_MEAN, WIRE_SHRINK, WIRE_DAY};
-    for (size_t i = 0; i < sizeof(orders); i++) {
+    static const uint8_t operations[] = {WIRE_COPY, WIRE_MEAN, WIRE_SHRINK, WIRE_DAY};
+    for (size_t i = 0; i < sizeof(operations); i++) {
         struct world x = open_stuck();
         struct msg_table_do m = {
-            .table = T, .what = orders[i], .other = T + 1, .number = 1, .low = 1};
+            .table = T, .what = operations[i], .other = T + 1, .number = 1, .low = 1};
         lone_deliver(x.w, WORKER_LINK, MSG_TABLE_DO, ++x.w->next_request, &m);
         assert_null(x.w->sent);
         lone_pass_time(x.w, SECOND_NS);

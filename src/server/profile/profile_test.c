@@ -87,7 +87,7 @@ static void pages(void **state)
     profile_free(&p);
 }
 
-static void order(struct lone *w, enum wire_profile what, uint64_t bytes)
+static void operate(struct lone *w, enum wire_profile what, uint64_t bytes)
 {
     struct msg_profile m = {.what = (uint8_t)what, .bytes = bytes};
     lone_deliver(w, WORKER_LINK, MSG_PROFILE, ++w->next_request, &m);
@@ -96,7 +96,7 @@ static void order(struct lone *w, enum wire_profile what, uint64_t bytes)
 // Reads the recorded events into `ret` and returns their number.
 static uint32_t read_events(struct lone *w, struct wire_event *ret, uint32_t max)
 {
-    order(w, WIRE_PROFILE_READ, 0);
+    operate(w, WIRE_PROFILE_READ, 0);
     struct parcel *p = lone_expect(w, MSG_TRACE);
     struct wire_text list = p->m.trace.events;
     uint32_t n = 0;
@@ -138,9 +138,9 @@ static void shard_notes(void **state)
     tick_all(w, 0);
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
     push_some(w, 0, keys, n);
-    order(w, WIRE_PROFILE_READ, 0);
+    operate(w, WIRE_PROFILE_READ, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "no profile has been started");
-    order(w, WIRE_PROFILE_START, 1 << 20);
+    operate(w, WIRE_PROFILE_START, 1 << 20);
     assert_int_equal(lone_expect_ok(w), 0);
     push_some(w, 1, keys, n);
     // A pull at clock 1 waits for the ticks of all workers.
@@ -150,7 +150,7 @@ static void shard_notes(void **state)
     lone_send_pull(w, 2, &pull);
     assert_null(lone_next(w));
     tick_all(w, 1);
-    order(w, WIRE_PROFILE_STOP, 0);
+    operate(w, WIRE_PROFILE_STOP, 0);
     uint64_t end = lone_expect_ok(w);
     push_some(w, 0, keys, n); // recording has stopped, so this is not recorded
     assert_int_equal(read_events(w, ev, 16), end);
@@ -179,12 +179,12 @@ static void shard_notes(void **state)
     const struct wire_event *waited = &ev[end - 1];
     assert_true(waited->waited && waited->node == WORKER + 2);
     assert_true(waited->begin_ns + waited->took_ns >= ev[end - 2].begin_ns);
-    order(w, WIRE_PROFILE_FORGET, 0);
+    operate(w, WIRE_PROFILE_FORGET, 0);
     assert_int_equal(lone_expect_ok(w), end);
-    order(w, WIRE_PROFILE_STOP, 0);
+    operate(w, WIRE_PROFILE_STOP, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "no profile has been started");
-    order(w, 9, 0);
-    lone_expect_refusal(w, TUG_EUSAGE, "order 9 is not known");
+    operate(w, 9, 0);
+    lone_expect_refusal(w, TUG_EUSAGE, "operation 9 is not known");
     lone_close(w);
 }
 
@@ -199,16 +199,16 @@ static void memory(void **state)
     lone_make_table(w, &spec);
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
     w->fault_after = 0;
-    order(w, WIRE_PROFILE_START, 0);
+    operate(w, WIRE_PROFILE_START, 0);
     assert_true(w->faulted);
     lone_expect_refusal(w, TUG_ENOMEM, "a profile");
     assert_false(w->shard->profiling);
     w->fault_after = -1;
-    order(w, WIRE_PROFILE_START, 0);
+    operate(w, WIRE_PROFILE_START, 0);
     lone_expect_ok(w);
     push_some(w, 0, keys, n);
     w->fault_after = 0;
-    order(w, WIRE_PROFILE_READ, 0);
+    operate(w, WIRE_PROFILE_READ, 0);
     assert_true(w->faulted);
     lone_expect_refusal(w, TUG_ENOMEM, "a page of a profile");
     lone_close(w);

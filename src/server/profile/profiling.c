@@ -68,7 +68,7 @@ static void answer_page(struct shard *s, const struct shard_request *q)
 static void obey(struct shard *s, const struct msg_profile *m, struct err *e)
 {
     if (m->what > WIRE_PROFILE_FORGET) {
-        err_set(e, TUG_EUSAGE, "profile: order %u is not known", m->what);
+        err_set(e, TUG_EUSAGE, "profile: operation %u is not known", m->what);
     } else if (m->what == WIRE_PROFILE_START) {
         if (s->o.budget != NULL && m->bytes > s->o.budget->bytes)
             err_set(e, TUG_EUSAGE,

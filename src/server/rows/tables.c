@@ -311,7 +311,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
         return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk and cannot be copied",
                        t->spec.config.name);
     TRY(copy_into(s, &t->spec, other, &to, e));
-    assert(background_free(to)); // the order has waited for that
+    assert(background_free(to)); // table_do_serve has waited for that
     TRY(open_store(s, to, &rows, e));
     int rc = store_copy(rows, t->store, e);
     if (rc != 0) {
@@ -367,10 +367,11 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
             g->clock.next = m->clock;
         return 0;
     case WIRE_DROP:
-        tables_remove(s, t); // order() has waited for the end of a save that uses it
+        tables_remove(s,
+                      t); // table_do_serve has waited for the end of a save that uses it
         return 0;
     default:
-        return err_set(e, TUG_EUSAGE, "order %u for table '%s' is not known", m->what,
+        return err_set(e, TUG_EUSAGE, "operation %u for table '%s' is not known", m->what,
                        t->spec.config.name);
     }
 }
