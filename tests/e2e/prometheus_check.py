@@ -97,6 +97,27 @@ class Run:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(prometheus_kit.PATIENCE)
 
+    def fails(self):
+        """Waits until the run ends with the exit code 4."""
+        if self.process.wait(prometheus_kit.PATIENCE) != 4:
+            sys.exit(f"the run ended otherwise: {self.said()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.kill()
+
+
+def lr_run(letter, *words, data="day.csv", launch=()):
+    """A run of --model lr, whose pages Prometheus finds."""
+    return Run(CLUSTER + letter, *launch, "--http", "127.0.0.1:0", "--http-targets", f"targets-{letter}.json", "--",
+               "train", "--data", data, "--format", "csv", "--model", "lr", *words)
+
+
+def endless(letter, *words, **others):
+    return lr_run(letter, "--epochs", "1000000", *words, **others)
+
 
 def firing(p, alert, **labels):
     marks = ", ".join(f'{k}="{v}"' for k, v in {"alertname": alert, "alertstate": "firing", **labels}.items())
@@ -167,24 +188,17 @@ def full_disk(p):
 def save_ends_run(p):
     """A save that fails on the full disk ends a run: the process with the count of failed saves is gone before it was
     read, and launch tells of it."""
-    run = Run(f"{CLUSTER}s", "--http", "127.0.0.1:0", "--http-targets", "targets-s.json", "--", "train", "--data",
-              "day.csv", "--format", "csv", "--model", "lr", "--out", "disk/other", "--epochs", "1")
-    try:
-        if run.process.wait(prometheus_kit.PATIENCE) != 4:
-            sys.exit(f"the run ended otherwise: {run.said()}")
+    with lr_run("s", "--out", "disk/other", "--epochs", "1") as run:
+        run.fails()
         await_firing(p, "TugSaveFailed", cluster=run.name)
         await_resolved(p, "TugSaveFailed", since=0, cluster=run.name)
-    finally:
-        run.process.kill()
 
 
 def standing(p):
     """A server that is stopped while the run validates, and while it saves."""
     none_fires(p, "TugRunNoProgress", "TugSaveStalled")
-    run = Run(f"{CLUSTER}p", "--dead-timeout", "600", "--http", "127.0.0.1:0", "--http-targets", "targets-p.json", "--",
-              "train", "--data", "valid.csv", "--format", "csv", "--model", "lr", "--valid", "day.csv", "--out",
-              "standing", "--save-every", "1", "--patience", "0", "--epochs", "1000000")
-    try:
+    with endless("p", "--valid", "day.csv", "--out", "standing", "--save-every", "1", "--patience", "0",
+                 data="valid.csv", launch=("--dead-timeout", "600")) as run:
         server = run.node("server 0")
         with open("targets-p.json", encoding="utf-8") as file:
             page = next(t for t in json.load(file) if t["labels"]["process"] == "scheduler")["targets"][0]
@@ -208,21 +222,20 @@ def standing(p):
             os.kill(server, signal.SIGCONT)
             await_resolved(p, alert, since=since, cluster=run.name)
         run.end()
-    finally:
-        run.process.kill()
+
+
+def fires_until_end(p, run, alert):
+    """Waits until the alert of the run fires, ends the run, and waits until the alert is resolved."""
+    await_firing(p, alert, cluster=run.name)
+    since = len(p.got)
+    run.end()
+    await_resolved(p, alert, since=since, cluster=run.name)
 
 
 def learning_nothing(p):
     """A learning rate of nearly 0."""
-    run = Run(f"{CLUSTER}n", "--http", "127.0.0.1:0", "--http-targets", "targets-n.json", "--", "train", "--data",
-              "day.csv", "--format", "csv", "--model", "lr", "--lr", "1e-12", "--epochs", "1000000")
-    try:
-        await_firing(p, "TugLearnsNothing", cluster=run.name)
-        since = len(p.got)
-        run.end()
-        await_resolved(p, "TugLearnsNothing", since=since, cluster=run.name)
-    finally:
-        run.process.kill()
+    with endless("n", "--lr", "1e-12") as run:
+        fires_until_end(p, run, "TugLearnsNothing")
 
 
 def lost_node(p, run):
@@ -249,18 +262,10 @@ def make_keys():
 def diverging(p):
     """A learning rate that is much too large, in a run whose metrics need TLS and a token."""
     none_fires(p, "TugDiverged")
-    run = Run(f"{CLUSTER}d", "--http", "127.0.0.1:0", "--http-cert", "keys/web.pem", "--http-key", "keys/web.key",
-              "--http-token-file", "token", "--http-targets", "targets-d.json", "--",
-              "train", "--data", "day.csv", "--valid", "valid.csv", "--format", "csv", "--model", "lr", "--lr", "50",
-              "--patience", "0", "--epochs", "1000000")
-    try:
+    trust = ("--http-cert", "keys/web.pem", "--http-key", "keys/web.key", "--http-token-file", "token")
+    with endless("d", "--valid", "valid.csv", "--lr", "50", "--patience", "0", launch=trust) as run:
         all_queries_answer(p, validated=True)
-        await_firing(p, "TugDiverged", cluster=run.name)
-        since = len(p.got)
-        run.end()
-        await_resolved(p, "TugDiverged", since=since, cluster=run.name)
-    finally:
-        run.process.kill()
+        fires_until_end(p, run, "TugDiverged")
 
 
 def validating(p):
@@ -269,33 +274,20 @@ def validating(p):
     with open("day.csv", encoding="utf-8") as day, open("wrong.csv", "w", encoding="utf-8") as to:
         to.write(next(day))
         to.writelines(("0" if line[0] == "1" else "1") + line[1:] for line in day)
-    run = Run(f"{CLUSTER}v", "--http", "127.0.0.1:0", "--http-targets", "targets-v.json", "--", "train", "--data",
-              "day.csv", "--format", "csv", "--model", "lr", "--valid", "wrong.csv", "--patience", "0", "--epochs",
-              "1000000")
-    try:
-        await_firing(p, "TugValidationWorse", cluster=run.name)
-        since = len(p.got)
-        run.end()
-        await_resolved(p, "TugValidationWorse", since=since, cluster=run.name)
-    finally:
-        run.process.kill()
+    with endless("v", "--valid", "wrong.csv", "--patience", "0") as run:
+        fires_until_end(p, run, "TugValidationWorse")
 
 
 def failing(p):
     """A server is lost, which ends the run: launch lets Prometheus read that, and then ends."""
     none_fires(p, "TugRunFailed")
-    run = Run(f"{CLUSTER}f", "--http", "127.0.0.1:0", "--http-targets", "targets-f.json", "--", "train", "--data",
-              "day.csv", "--format", "csv", "--model", "lr", "--epochs", "1000000")
-    try:
+    with endless("f") as run:
         server = run.node("server 0")
         p.await_query(f'tug_run_state{{cluster="{run.name}", state="training"}}')
         os.kill(server, signal.SIGKILL)
-        if run.process.wait(prometheus_kit.PATIENCE) != 4:
-            sys.exit(f"the run ended otherwise: {run.said()}")
+        run.fails()
         await_firing(p, "TugRunFailed", cluster=run.name)
         await_resolved(p, "TugRunFailed", since=0, cluster=run.name)
-    finally:
-        run.process.kill()
 
 
 def main():
