@@ -13,7 +13,7 @@
 #include "protocol/bf16.h"
 #include "protocol/limits.h"
 #include "server/clocks/pending.h"
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 
 enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
 

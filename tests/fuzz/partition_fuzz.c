@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "kit/lone_shard.h"
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 
 enum { BITS = 3, PARTITION = 2, HEAD = 7, N = 5 };
 

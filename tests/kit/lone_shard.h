@@ -65,7 +65,7 @@ struct lone {
     van_link closed;           // the last link that the shard has closed
     uint64_t unread[WORKERS];  // bytes that each worker has not read yet
     uint64_t unread_by_others; // bytes that each other peer has not read yet
-    bool hears_operations;         // whether MSG_OPERATION is kept for the test
+    bool hears_operations;     // whether MSG_OPERATION is kept for the test
     bool hears_moves;          // whether MSG_MOVE_SAYS is kept
     struct wire_move move;     // the move in rosters; number 0: none
     // The role with which other peers are accepted; WIRE_NOBODY: as operators.

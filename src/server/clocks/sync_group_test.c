@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_shard.h"
 #include "kit/test.h"
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 
 enum { BITS = 3, PARTITIONS = 1 << BITS, KEYS = 4000, WIDTH = 2, T = 2, P = 2 };
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/pending.h"
 #include "server/clocks/sync_group.h"
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 #include "store/parcel.h"

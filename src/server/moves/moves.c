@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "os/clock.h"
-#include "server/moves/copy.h"
+#include "server/moves/partition_copy.h"
 #include "server/shard_internal.h"
 
 // A loop is busy if it has served a request in this time (server/background.c).

@@ -4,9 +4,9 @@
 // decides whose it is.
 //
 //   target                                        source
-//   asks for the partition, piece by piece    ->  copies the next rows (copy.h), and appends
-//   applies the records, a few at a time      <-  each push to rows that were copied
-//   (parcel.h), and tells COPIED when few
+//   asks for the partition, piece by piece    ->  copies the next rows (partition_copy.h),
+//   applies the records, a few at a time      <-  and appends each push to rows that were
+//   (partition.h), and tells COPIED when few      copied
 //   are left
 //   asks for the end                          ->  serves no request for it any more, and
 //   applies the rest, and tells ARRIVED       <-  appends the facts

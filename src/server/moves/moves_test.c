@@ -12,7 +12,7 @@
 #include "kit/files.h"
 #include "kit/test.h"
 #include "save/save.h"
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 #include "server/saves/roots.h"
 
 enum { BITS = 3, P = 2, WIDTH = 2, KEYS = 40, T = 2, SYNC = 3, MOVE = 77, PEER_LINK = 5 };

@@ -1,10 +1,10 @@
-// Records of a partition that moves (parcel.h), for the files that write them.
+// Records of a partition that moves (partition.h), for the files that write them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_RECORD_H
 #define TUG_SERVER_MOVES_RECORD_H
 
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 
 struct parcel_copy;
 

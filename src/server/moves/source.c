@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "server/clocks/pending.h"
-#include "server/moves/copy.h"
 #include "server/moves/moves.h"
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
+#include "server/moves/partition_copy.h"
 #include "server/room.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"

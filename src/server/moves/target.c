@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "server/moves/moves.h"
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 #include "server/moves/stream.h"
 #include "server/shard_internal.h"
 

@@ -1,7 +1,7 @@
 // Moves a partition between two shards of one process: for tests and the simulator.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 #include "server/shard_internal.h"
 
 static int move(struct shard *from, struct shard *to, uint32_t partition,

@@ -1,7 +1,7 @@
-// See copy.h.
+// See partition_copy.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/moves/copy.h"
+#include "server/moves/partition_copy.h"
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
 // The state of one partition of a space, as a stream of records. First come the settings
-// of the space's tables with their rows (store/parcel.h) or slices of their rows (copy.h),
-// then the pushes that were applied later, in order, and last the facts: applied pushes of
-// sessions and pieces, ticks, steps, and parts of batches. Another shard that applied them
-// serves the partition as this one did.
+// of the space's tables with their rows (store/parcel.h) or slices of their rows
+// (partition_copy.h), then the pushes that were applied later, in order, and last the
+// facts: applied pushes of sessions and pieces, ticks, steps, and parts of batches. Another
+// shard that applied them serves the partition as this one did.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_MOVES_PARCEL_H
-#define TUG_SERVER_MOVES_PARCEL_H
+#ifndef TUG_SERVER_MOVES_PARTITION_H
+#define TUG_SERVER_MOVES_PARTITION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-// See parcel.h. Each record is a head with a hash of its payload. A record is applied as a
+// See partition.h. Each record is a head with a hash of its payload. A record is applied as a
 // whole or not at all: what may fail is prepared first and undone after a failure, and the
 // rest cannot fail.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 
 #include <math.h>
 #include <string.h>

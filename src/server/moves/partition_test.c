@@ -2,7 +2,7 @@
 // mode, and damaged bytes change nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/moves/parcel.h"
+#include "server/moves/partition.h"
 
 #include "kit/lone_shard.h"
 

@@ -2,8 +2,8 @@
 // those of the pushes meanwhile, which concern only rows that were copied already.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_MOVES_COPY_H
-#define TUG_SERVER_MOVES_COPY_H
+#ifndef TUG_SERVER_MOVES_PARTITION_COPY_H
+#define TUG_SERVER_MOVES_PARTITION_COPY_H
 
 #include <stddef.h>
 #include <stdint.h>
