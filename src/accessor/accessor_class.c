@@ -160,7 +160,7 @@ int accessor_register(const struct accessor_class *c, struct err *e)
     while (n < ACCESSOR_MAX_CLASSES && classes[n] != NULL)
         n++;
     if (n == ACCESSOR_MAX_CLASSES)
-        return err_set(e, TUG_EUSAGE, "there are %d accessors already",
+        return err_set(e, TUG_EUSAGE, "there are %d accessors already, the maximum",
                        ACCESSOR_MAX_CLASSES);
     classes[n] = c;
     return 0;
@@ -225,7 +225,8 @@ static int accessor_class_make(struct accessor *ret, struct accessor_options *o,
     TRY(check_rule(&o->rule, e));
     TRY(check_rule(&o->extra, e));
     if (o->dim > TABLE_MAX_WIDTH)
-        return err_set(e, TUG_EUSAGE, "at most %d floats fit a row", TABLE_MAX_WIDTH);
+        return err_set(e, TUG_EUSAGE, "dim is too large: a row has at most %d floats",
+                       TABLE_MAX_WIDTH);
     const struct accessor_class *c = accessor_find(o->name, e);
     if (!c->rules_give_blocks)
         set_block(&o->extra, o->dim);

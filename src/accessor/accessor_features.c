@@ -23,12 +23,13 @@ static int accessor_features_layout(const struct accessor_options *o,
 {
     if (o->embed < 1 || o->embed > TABLE_MAX_WIDTH || width_of(o) > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EUSAGE,
-                       "a row of %u and %u weights would have %llu floats; it can have "
-                       "at most %d, and at least one weight",
+                       "a row with embed = %u and dim = %u would have %llu floats; at "
+                       "most %d are possible, and embed must be at least 1",
                        o->embed, o->dim, (unsigned long long)width_of(o),
                        TABLE_MAX_WIDTH);
     if (o->random > o->dim)
-        return err_set(e, TUG_EUSAGE, "embedx-random is %u, and embedx has %u floats",
+        return err_set(e, TUG_EUSAGE,
+                       "embedx-random is %u, more than the %u floats of embedx",
                        o->random, o->dim);
     *ret = ACCESSOR_EMPTY;
     accessor_add_group(ret, &o->rule, o->embed);

@@ -55,7 +55,8 @@ int entry_register(const struct entry_class *c, struct err *e)
     if (entry_find(c->name) != NULL)
         return err_set(e, TUG_EUSAGE, "there is an entry policy '%s' already", c->name);
     if (n_classes == MAX_CLASSES)
-        return err_set(e, TUG_EUSAGE, "there are %d entry policies already", MAX_CLASSES);
+        return err_set(e, TUG_EUSAGE, "there are %d entry policies already, the maximum",
+                       MAX_CLASSES);
     size_t used = strlen(names);
     snprintf(names + used, sizeof(names) - used, ", %s", c->name);
     classes[n_classes++] = c;

@@ -32,15 +32,16 @@ static const struct option options[] = {
     {"read-keys", .group = "For table", U64_AT(o.read_keys, "N", "10000000", 1000, 1e9),
      "keys of the table whose rows are read"},
     {"grow-keys", U64_AT(o.grow_keys, "N", "100000000", 0, 1e9),
-     "keys of the table that grows; this part is left out with 0, or when there is less "
-     "free memory than 60 bytes for each"},
+     "keys inserted into a table that begins empty; the growth is not measured if N is "
+     "0, or if less than 60 bytes of memory are free for each key"},
     {"rows", .group = "For train", U64_AT(o.rows, "N", "500000", 1, INFINITY),
      "synthetic examples, written to a file in $TMPDIR that is then removed"},
-    {"epochs", U64_AT(o.epochs, "N", "2", 1, 1000), "passes over them"},
+    {"epochs", U64_AT(o.epochs, "N", "2", 1, 1000), "passes over these examples"},
     {"threads", U64_AT(threads, "N", "0", 0, 1024),
      "threads to compare with one thread; 0: one per core"},
     {"seconds", .group = "For van, cluster and moves",
-     F64_AT(o.seconds, "S", "0.5", 0.001, 3600), "for each figure"},
+     F64_AT(o.seconds, "S", "0.5", 0.001, 3600),
+     "time for which each figure is measured"},
     {"spin-us", F64_AT(o.spin_us, "US", "-1", -1, 1e6),
      "how long a thread polls for a message before it sleeps; -1: 50, but 0 where more "
      "threads wait than there are cores"},
@@ -52,9 +53,10 @@ static const struct option options[] = {
     {"servers", .group = "For cluster, moves and kvstore",
      U64_AT(o.servers, "N", "1", 1, 64), "processes"},
     {"workers", U64_AT(o.workers, "N", "1", 1, 64), "processes"},
-    {"keys", U64_AT(o.keys, "N", "1e7", 1000, 1e9), "in its tables, 100 bytes each"},
+    {"keys", U64_AT(o.keys, "N", "1e7", 1000, 1e9),
+     "keys in the cluster's tables, 100 bytes each"},
     {"table-rows", .group = "For rules, save, shrink, tier and score",
-     U64_AT(o.table_rows, "N", "1e7", 1000, 1e9), "in the table"},
+     U64_AT(o.table_rows, "N", "1e7", 1000, 1e9), "rows in the table"},
     {"hot-rows", U64_AT(o.hot_rows, "N", "0", 0, 1e9),
      "tier: rows that stay in memory; 0: a tenth of the rows"},
     {"dir", STRING_AT(o.dir, "DIR"),
@@ -74,8 +76,8 @@ const struct option_table cli_bench_options = {
         "limit of the memory. It takes half a minute and 3 GB.\n"
         "train makes synthetic examples and trains lr, fm and ffm on them, with one "
         "thread and with several.\n"
-        "van sends messages over loopback, by a plain socket, the van, and the van with "
-        "TLS in turn.\n"
+        "van sends messages over loopback, by a plain socket, by the van (tug's "
+        "transport), and by the van with TLS, in turn.\n"
         "cluster runs a scheduler, servers and workers as processes of this machine, and "
         "pushes to and pulls from tables that hold all --keys.\n"
         "moves runs a cluster in which workers push and pull, and lets one more server "
@@ -84,10 +86,11 @@ const struct option_table cli_bench_options = {
         "kvstore pushes and pulls an array of --max-bytes from all workers; in turn with "
         "this, it sends the same bytes between vans without a kvstore.\n"
         "rules applies gradients to random rows of a large table by several update "
-        "rules, "
-        "against changing random cache lines; save writes a table, loads it, saves what "
-        "has changed, and trains while it is saved, against plain writing and reading; "
-        "shrink forgets; tier keeps most rows on disk. They take some minutes and, at 10 "
+        "rules, and compares the rate with that of changing random cache lines; save "
+        "writes a table, loads it, saves what "
+        "has changed, and trains while it is saved, and compares this with plain writing "
+        "and reading; shrink removes old rows; tier keeps most rows on disk. They take "
+        "some minutes and, at 10 "
         "M rows, up to 10 GB of memory and of disk.\n"
         "Other work on the machine makes all of it slower.",
     .examples = "tug bench table\n"

@@ -145,7 +145,9 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
                                   .n_hosts = v->hosts.n};
     if (v->name[0] == 0 || strchr(v->name, '/') != NULL || strcmp(v->name, "ca") == 0)
         return err_set(e, TUG_EUSAGE,
-                       "--name: '%.100s' cannot be the name of a node's files", v->name);
+                       "--name: '%.100s' cannot be the name of a node's files: a name is "
+                       "not empty, has no '/' and is not 'ca'",
+                       v->name);
     int rc = read_pem(v->dir, "ca.key", &ca_key, e);
     if (rc == 0)
         rc = read_pem(v->dir, "ca.pem", &ca_cert, e);

@@ -202,7 +202,8 @@ static void examine_node(struct examination *x, const json_t *n)
         trip = round_trip_ms(&t);
     } else if (alive && listens) {
         problem(x,
-                "%s cannot be reached from here: %s; open its port for this machine, or "
+                "%s cannot be reached from this machine: %s; open its port for this "
+                "machine, or "
                 "start it with the --host or --interface of a network that both machines "
                 "are on",
                 name, e.text);

@@ -26,7 +26,8 @@ struct drain_values {
 static const struct option options[] = {
     {"server", .group = "What to do", LIST_AT(server, "RANK"),
      "the server's rank, as 'tug status' shows it: 2 for server 2"},
-    {"back", FLAG_AT(back), "let the server stay, after all"},
+    {"back", FLAG_AT(back),
+     "undo an earlier drain: the server stays, and gets partitions again"},
     {"wait", FLAG_AT(wait), "return when the server has left"},
     {"timeout", F64_AT(timeout, "SECONDS", "3600", 0.1, 1e6),
      "with --wait: how long to wait at most"},
@@ -39,7 +40,8 @@ const struct option_table cli_drain_options = {
     .summary = "take a server out of a running cluster",
     .usage = "RANK [--wait] [--scheduler HOST:PORT] [options]",
     .about = "Moves the server's partitions to the other servers while the run goes on; "
-             "the server leaves when it has none. 'tug status' shows how far it is. "
+             "the server leaves the cluster when it has none left. 'tug status' shows "
+             "how far it is. "
              "Servers whose program has handlers of its own (ps-lite, kvstore) can't be "
              "drained, as what the handlers hold does not move.",
     .examples = "tug drain 2\n"
@@ -115,7 +117,7 @@ static int drain(struct tool *t, const struct drain_values *v, struct err *e)
                        (unsigned long long)rank);
     TRY(tool_ask(t, MSG_DRAIN, &m, v->node.connect_timeout, e));
     if (v->back) {
-        cli_printf("server %llu stays\n", (unsigned long long)rank);
+        cli_printf("server %llu stays in the cluster\n", (unsigned long long)rank);
         return 0;
     }
     cli_printf("server %llu is drained: %llu partition%s will move; 'tug status' shows "

@@ -49,7 +49,8 @@ static const struct option options[] = {
      "number of these loops that hold sparse tables, while the others hold dense ones; "
      "0: all loops hold both"},
     {"hosts", .group = "Where", STRING_AT(hosts, "FILE"),
-     "hosts that ssh reaches without a password: lines 'user@host slots=N' or "
+     "file of the hosts to run on, which ssh reaches without a password: lines "
+     "'user@host slots=N' or "
      "'host:port'; without this option all processes run on this machine"},
     {"sync", STRING_AT(sync, "DIR"),
      "with --hosts: copy this directory to ~/.tug/CLUSTER/work of each host and run "
@@ -151,7 +152,8 @@ static int launch_check(struct launch_values *v, int argc, char *const *argv,
             argv[0]);
     if (v->sparse_loops > 0 && v->sparse_loops >= v->loops)
         return err_set(e, TUG_EUSAGE,
-                       "--sparse-loops %llu of --loops %llu leave none for dense tables",
+                       "--sparse-loops %llu of --loops %llu leave no loop for dense "
+                       "tables: give fewer --sparse-loops",
                        (unsigned long long)v->sparse_loops, (unsigned long long)v->loops);
     v->node.http.cluster_cert = v->node.cert;
     v->node.http.cluster_key = v->node.key;
@@ -159,8 +161,8 @@ static int launch_check(struct launch_values *v, int argc, char *const *argv,
     const char *http = v->node.http.address;
     if (v->http_targets != NULL && (http == NULL || strncmp(http, "unix:", 5) == 0))
         return err_set(e, TUG_EUSAGE,
-                       "--http-targets needs --http HOST:PORT: Prometheus asks no Unix "
-                       "sockets");
+                       "--http-targets needs --http HOST:PORT: Prometheus cannot read "
+                       "from a Unix socket");
     if (v->hosts == NULL && (v->sync != NULL || v->force))
         return err_set(e, TUG_EUSAGE, "--%s works only together with --hosts",
                        v->sync != NULL ? "sync" : "force");
@@ -314,10 +316,10 @@ static int environment_of(const struct launch_values *v, const struct options *g
                                            "advertise", "http"};
     for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train) && program; i++)
         if (options_given(given, of_train[i]))
-            return err_set(
-                e, TUG_EUSAGE,
-                "--%s is for 'tug launch ... -- train' only: a program sets it itself",
-                of_train[i]);
+            return err_set(e, TUG_EUSAGE,
+                           "--%s works only with 'tug launch ... -- train'; a program "
+                           "sets this itself, so leave the option out",
+                           of_train[i]);
     int rc = program ? add_variables(v, given, ret) : 0;
     for (size_t i = 0; i < v->env.n && rc == 0; i++)
         rc = argv_set(ret, "%s", v->env.items[i]);

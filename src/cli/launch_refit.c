@@ -62,7 +62,7 @@ static int train(const struct launch_options *o, const char *found, struct err *
     int rc = refit_take_found(found, r, e);
     if (rc == 0) {
         log_info("--refit: validation was best after pass %u; training again, on all "
-                 "examples, for as many",
+                 "examples, for as many passes",
                  r->best_epoch);
         rc = launch_refit_run(o, "all", found, e);
     }

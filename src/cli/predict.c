@@ -184,8 +184,9 @@ static int print_all(struct opened_model *m, struct printer *p, struct err *e)
     guard_columns(m->reader);
     guard_scores(&metrics[0], "this data", false);
     if (m->bad_lines > 0)
-        log_warn("%llu line%s of the data could not be read and got 'nan'",
-                 (unsigned long long)m->bad_lines, PLURAL_S(m->bad_lines));
+        log_warn(
+            "%llu line%s of the data could not be read and have the prediction 'nan'",
+            (unsigned long long)m->bad_lines, PLURAL_S(m->bad_lines));
     return 0;
 }
 
@@ -258,8 +259,8 @@ static int predict_check(const struct predict_values *v, const struct options *o
                        v->header ? "" : "no-");
     if (v->explain && (v->keep != NULL || v->raw))
         return err_set(e, TUG_EUSAGE,
-                       "--%s is for lines of predictions; --explain shows scores, and "
-                       "features with their columns",
+                       "--%s cannot be used with --explain, whose output always has the "
+                       "score, and the features with their columns",
                        v->raw ? "raw" : "keep");
     return 0;
 }

@@ -45,7 +45,7 @@ const struct option_table cli_profile_options = {
              "shows a server as a process and a loop as a thread. Requests that waited "
              "(for other workers, "
              "in ssp and sync) are shown as such, apart from the time that serving them "
-             "took. While recording is off it costs nothing.",
+             "took. Recording costs nothing while it is off.",
     .examples = "tug profile start\n"
                 "tug profile stop --out profile.json",
     .operands = "action",

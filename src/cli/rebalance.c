@@ -22,7 +22,8 @@ const struct option_table cli_rebalance_options = {
     .summary = "give each server of a running cluster its share of the partitions",
     .usage = "[--scheduler HOST:PORT] [options]",
     .about = "The scheduler moves partitions by itself when servers join or are drained. "
-             "This command lets it look again, and try failed moves again, for example "
+             "This command makes it compare the servers' shares again, and try failed "
+             "moves again, for example "
              "after a server got more memory.",
     .examples = "tug rebalance\n"
                 "tug rebalance --scheduler 10.0.0.1:9100",

@@ -27,16 +27,17 @@ static const struct option options[] = {
     {"rows", .group = "What to make", .required = true,
      U64_AT(rows, "N", NULL, 1, INFINITY), "training examples, such as 1000000 or 1e6"},
     {"out", .required = true, STRING_AT(out, "PATH"),
-     "file for them; compressed when it ends in .gz, .zst or .lz4"},
+     "file for the training examples; compressed when it ends in .gz, .zst or .lz4"},
     {"format", CHOICE_AT(format, SYNTH_FORMATS, "criteo"),
-     "all carry the same examples: 13 numeric and 26 categorical slots"},
+     "format of the files; in every format the examples are the same: 13 numeric and 26 "
+     "categorical slots"},
     {"seed", U64_AT(seed, "N", "1", 0, 0),
      "seed of the planted model and the examples; the same seed gives the same bytes, "
      "and the first N rows are the same for any --rows"},
     {"test-rows", .group = "Test data from the same model",
      U64_AT(test_rows, "N", NULL, 0, INFINITY),
-     "examples, drawn apart from the training ones"},
-    {"test-out", STRING_AT(test_out, "PATH"), "file"},
+     "number of test examples, drawn apart from the training examples"},
+    {"test-out", STRING_AT(test_out, "PATH"), "file for the test examples"},
     {"json", .group = "Output", FLAG_AT(json),
      "the last line of standard output is one JSON object"},
 };
@@ -74,8 +75,10 @@ static int synth_check(const struct synth_values *v, struct err *e)
         TRY(save_check_output("--test-out", v->test_out, e));
     }
     if (v->test_out && strcmp(v->out, "-") != 0 && file_is_same(v->out, v->test_out))
-        return err_set(e, TUG_EUSAGE, "--out and --test-out are one file, '%s': give two",
-                       v->out);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--out and --test-out are the same file, '%s': give two different ones",
+            v->out);
     return 0;
 }
 
@@ -96,7 +99,7 @@ static void print_text(const struct synth_values *v, const struct synth_summary 
                    "can do better\n",
                    which, s->auc, s->logloss);
     if (v->format == SYNTH_MULTISLOT)
-        cli_printf("it is read with --format multislot --slots '%s'\n", synth_slots);
+        cli_printf("to read it, give --format multislot --slots '%s'\n", synth_slots);
     if (!isnan(s->linear_auc))
         cli_printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
 }

@@ -92,7 +92,7 @@ static int train_v0(const struct v0_words *w, const struct train_options *values
     struct role role;
     struct training t = {values, o};
     if (w->unused[0] != '\0')
-        log_info("flags without effect: %s", w->unused);
+        log_info("these flags have no effect: %s", w->unused);
     if (w->saves_once && values->save_every == NULL)
         log_info("the model is saved once, at the end; Paddle saved each pass, as "
                  "--saving_period=1 does");

@@ -158,7 +158,8 @@ static int take_flag(struct v0_words *w, struct taking *p, const struct v0_flag 
     case V0_SO:
         return among(value, f->so) || value[0] == '\0'
                    ? 0
-                   : err_set(e, TUG_EUSAGE, "--%s=%.100s: %s", f->name, value, f->say);
+                   : err_set(e, TUG_EUSAGE, "--%s=%.100s is not supported: %s", f->name,
+                             value, f->say);
     case V0_NONE:
         note_unused(w, f->name);
         return 0;
@@ -198,8 +199,8 @@ static int check_both(const struct v0_flag *f, int argc, char *const *argv, stru
         size_t n = strlen(f->to);
         if (strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, f->to, n) == 0 &&
             (argv[i][2 + n] == '=' || argv[i][2 + n] == '\0'))
-            return err_set(e, TUG_EUSAGE, "--%s is --%s here: give one of them", f->name,
-                           f->to);
+            return err_set(e, TUG_EUSAGE, "--%s is --%s here: give only one of these two",
+                           f->name, f->to);
     }
     return 0;
 }

@@ -286,7 +286,7 @@ static void test_a_server_that_is_asked_to_end(void **state)
     assert_false(atomic_load(&leave[0]) || atomic_load(&leave[1]));
     ask(1); // the node must wait for the end of the run now, too
     assert_false(atomic_load(&leave[1]));
-    assert_non_null(strstr(w.log, "server 0 was asked to end: the run ends in order"));
+    assert_non_null(strstr(w.log, "server 0 was asked to end: the whole run ends"));
 }
 
 // A worker may leave at once, as other workers do its work; the last worker stays to the

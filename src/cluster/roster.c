@@ -149,7 +149,9 @@ static int read_owners(struct roster *r, struct wire_span owners, struct err *e)
 {
     uint64_t bytes = roster_partitions(r) * sizeof(uint32_t);
     if (owners.n != (r->epoch == 0 ? 0 : bytes * WIRE_SPACES))
-        return err_set(e, TUG_EDATA, "the roster has %llu bytes of owners",
+        return err_set(e, TUG_EDATA,
+                       "the roster's list of owners has %llu bytes, which do not fit its "
+                       "number of partitions",
                        (unsigned long long)owners.n);
     if (r->epoch == 0)
         return 0;
@@ -233,7 +235,10 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
         .partition_bits = m->partition_bits,
     };
     if (m->partition_bits > ROSTER_MAX_PARTITION_BITS)
-        return err_set(e, TUG_EDATA, "the roster has 2^%u partitions", m->partition_bits);
+        return err_set(
+            e, TUG_EDATA,
+            "the roster has 2^%u partitions, which is more than a cluster can have",
+            m->partition_bits);
     if (m->servers > ROSTER_MAX_NODES || m->workers > ROSTER_MAX_NODES ||
         (m->servers == 0 && m->epoch != 0))
         return err_set(

@@ -77,9 +77,10 @@ static int tier_refused(const struct tier *t, const char *doing, char *text,
                         struct err *e)
 {
     bool damage = strncmp(text, "Corruption", strlen("Corruption")) == 0;
-    int rc = err_set(e, damage ? TUG_EDATA : TUG_EIO, "cannot %s rows in '%s': %s%s",
-                     doing, t->home.dir, text,
-                     damage ? "; the rows are damaged: load a save and remove it" : "");
+    int rc = err_set(
+        e, damage ? TUG_EDATA : TUG_EIO, "cannot %s rows in '%s': %s%s", doing,
+        t->home.dir, text,
+        damage ? "; the rows are damaged: remove this directory, and load a save" : "");
     static const int limits[] = {EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EROFS};
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
         if (strstr(text, strerror(limits[i])) != NULL)
@@ -171,8 +172,7 @@ static int check_kept(struct tier *t, struct err *e)
         return err_set(
             e, TUG_EDATA,
             "the rows in '%s' are damaged: written changes are missing (%" PRIu64
-            " of %" PRIu64 " are there); load a save and "
-            "remove it",
+            " of %" PRIu64 " are there); remove this directory, and load a save",
             t->home.dir, sequence, t->home.sequence);
     return 0;
 }

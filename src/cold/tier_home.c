@@ -45,11 +45,10 @@ static int write_marker(struct tier_home *h, bool scratch, uint64_t sequence,
 
 static int tier_home_damaged(const struct tier_home *h, struct err *e)
 {
-    return err_set(
-        e, TUG_EDATA,
-        "'%s' is damaged: the rows beside it cannot be trusted; load a save and "
-        "remove the directory",
-        h->marker);
+    return err_set(e, TUG_EDATA,
+                   "'%s' is damaged: the rows beside it cannot be trusted; remove the "
+                   "directory, and load a save",
+                   h->marker);
 }
 
 // The content of a marker. `text` ends with a 0 and is cut into lines.
@@ -103,8 +102,8 @@ static int check_marker(struct tier_home *h, bool durable, struct err *e)
         rc = tier_home_damaged(h, e);
     else if (rc == 0 && !m.scratch && !durable)
         rc = err_set(e, TUG_EUSAGE,
-                     "'%s' holds rows of \"%s\" that must be kept: give the scratch tier "
-                     "another directory",
+                     "'%s' holds rows of \"%s\" that must be kept (cold-durable): give a "
+                     "table without cold-durable another directory",
                      h->dir, m.about);
     else if (rc == 0 && !m.scratch)
         rc = check_durable(h, &m, e);

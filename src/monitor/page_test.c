@@ -204,8 +204,9 @@ static void sees_that_training_goes_wrong(void **state)
             "0.7") ", " PASS_OF("5", "0.8", "0.53",
                                 "0.7") ", " PASS_OF("6", "0.8", "0.552", "0.7") "]"),
         false, "validation has worsened since pass 4: the loss was 0.491 and is 0.552");
-    verdict_is(RUN_OF(", 'history': [" PASS_OF("1", "0.96", "0.7", "0.5") "]"), false,
-               "the validation AUC is 0.5, the training AUC 0.96");
+    verdict_is(
+        RUN_OF(", 'history': [" PASS_OF("1", "0.96", "0.7", "0.5") "]"), false,
+        "the model seems to overfit: the validation AUC is 0.5, the training AUC 0.96");
 }
 
 // A validation or a save that makes no progress is reported.
@@ -240,7 +241,7 @@ static void names_the_worker_that_holds_up_others(void **state)
 {
     (void)state;
     const char *all = main_of(BEHIND("3"), BEHIND("4"));
-    has(all, "worker 1 is behind by 3 of 4 clocks");
+    has(all, "worker 1 is 3 clocks behind the fastest one, which may be at most 4 ahead");
     has(all, "<tr class=\"slow\"><td>t</td><td class=\"n\">1</td>");
     // No pull waits, so no worker is named.
     all = main_of(WAITING("3", "0"), WAITING("4", "0"));

@@ -61,7 +61,7 @@ static void judge_nodes(struct verdict *v)
             PROBLEM(v, "%s %.0f is dead%s", fact_text(n, "role"), fact_number(n, "rank"),
                     is_role(n, "worker") ? " (its work goes to the others)" : "");
         else if (!fact_true(n, "linked"))
-            PROBLEM(v, "%s %.0f has lost its link", fact_text(n, "role"),
+            PROBLEM(v, "%s %.0f has lost its link to the scheduler", fact_text(n, "role"),
                     fact_number(n, "rank"));
         else if (idle > idle_seconds && fact_number(n, "pieces_held") > 0)
             PROBLEM(v, "worker %.0f has finished nothing for %.0f s",
@@ -212,8 +212,10 @@ static void judge_validation(struct verdict *v, const json_t *run)
         PROBLEM(v, "validation has worsened since pass %.0f: the loss was %s and is %s",
                 p.least_pass, text_number(p.least, best), text_number(p.last, now));
     if (auc - valid_auc > auc_gap)
-        PROBLEM(v, "the validation AUC is %s, the training AUC %s",
-                text_number(valid_auc, best), text_number(auc, now));
+        PROBLEM(
+            v,
+            "the model seems to overfit: the validation AUC is %s, the training AUC %s",
+            text_number(valid_auc, best), text_number(auc, now));
 }
 
 // A save reports no progress while it is written, so its duration is compared with
@@ -344,7 +346,10 @@ static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
         if (!fact_holds_up(behind, bound) || v->looks++ >= LOOKS_MAX ||
             !held_up_before(before, fact_text(t, "name"), rank))
             continue;
-        add(v->text, "worker %.0f is behind by %.0f of %.0f clocks", rank, behind, bound);
+        add(v->text,
+            "worker %.0f is %.0f clocks behind the fastest one, which may be at most "
+            "%.0f ahead",
+            rank, behind, bound);
         return true;
     }
     return false;

@@ -80,7 +80,7 @@ static int name_home(struct temp_home *h, const char *path, const char *kind,
     int n = snprintf(h->path, sizeof(h->path), "%.*stug-%s-%ld-%s", (int)dir, path, kind,
                      (long)getpid(), path + dir + strlen(MAKING));
     if (n < 0 || (size_t)n >= sizeof(h->path))
-        return err_set(e, TUG_EUSAGE, "%s is too long a path", path);
+        return err_set(e, TUG_EUSAGE, "'%s': the path is too long", path);
     if (disk_rename_at(AT_FDCWD, path, h->path) != 0)
         return err_sys(e, TUG_EIO, "cannot make %s", h->path);
     return 0;

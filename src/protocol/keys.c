@@ -130,8 +130,9 @@ static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint6
     // Packed keys take at least a byte for 256 keys, so that a number of keys which
     // cannot be true is refused before memory is allocated.
     if (w->n / 256 > w->span.n)
-        return err_set(e, TUG_EUSAGE, "it announces %u keys, packed in %llu bytes", w->n,
-                       (unsigned long long)w->span.n);
+        return err_set(e, TUG_EUSAGE,
+                       "it announces %u keys, but has only %llu bytes of packed keys",
+                       w->n, (unsigned long long)w->span.n);
     if (unpacked_reserve(s, w->n) != 0)
         return err_nomem(e, "keys to unpack");
     if (unpack_keys(w->span.data, w->span.n, w->n, s->unpacked, e) != 0) {
@@ -155,7 +156,8 @@ static int decode(struct keys_scratch *s, struct key_lists *lists,
         TRY(unpack(s, w, ret, e));
     } else {
         if (w->span.n != (uint64_t)w->n * sizeof(uint64_t))
-            return err_set(e, TUG_EUSAGE, "it announces %u keys, in %llu bytes", w->n,
+            return err_set(e, TUG_EUSAGE,
+                           "it announces %u keys, but has %llu bytes of keys", w->n,
                            (unsigned long long)w->span.n);
         *ret = w->span.data;
     }

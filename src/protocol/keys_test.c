@@ -83,7 +83,7 @@ static void test_refusals(void **state)
     struct keys_wire w = wire_of(keys, n);
     w.span.n -= 8;
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
-    assert_string_equal(e.text, "it announces 100 keys, in 792 bytes");
+    assert_string_equal(e.text, "it announces 100 keys, but has 792 bytes of keys");
     w = wire_of(keys, KEYS_MAX + 1);
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
     w = wire_of(keys, n);

@@ -89,7 +89,7 @@ static void test_refusals(void **state)
     refuses(3, "name=x; dim=2000000", "table 3 (x): ");
     refuses(3, "mode=bsp", "mode");
     refuses(3, "accessor=features; dim=9; embedx-rule=adagrad-row:block=2", "block of 2");
-    refuses(3, "accessor=features; embed=0", "at least one weight");
+    refuses(3, "accessor=features; embed=0", "embed must be at least 1");
     refuses(3, "accessor=features; embed=4000000000; dim=8", "would have");
     refuses(3, "embed=2", "embed has no effect on accessor plain");
     refuses(3, "accessor=ctr; by-squares=yes", "by-squares has no effect");

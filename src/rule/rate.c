@@ -165,7 +165,7 @@ int rate_check(const struct rate *r, struct err *e)
     if ((takes & POWER) != 0)
         TRY(check_number(r, "power", r->power, FLT_MIN, FLT_MAX, e));
     if (r->kind == RATE_NOAM && (r->dim == 0 || r->warmup == 0))
-        return err_set(e, TUG_EUSAGE, "the noam schedule has %s 0",
+        return err_set(e, TUG_EUSAGE, "%s of the noam schedule is 0; it must be above 0",
                        r->dim == 0 ? "dim" : "warmup");
     return r->kind == RATE_PIECEWISE ? check_pieces(r, e) : 0;
 }

@@ -15,7 +15,9 @@ int eval_tables_check(const struct eval_values *v, const struct options *o, stru
         return err_set(e, TUG_EUSAGE,
                        "--top needs --by COLUMN: it limits the table of --by");
     if (v->only != NULL && !v->importance)
-        return err_set(e, TUG_EUSAGE, "--only needs --importance: it limits its columns");
+        return err_set(e, TUG_EUSAGE,
+                       "--only needs --importance: it limits the columns that "
+                       "--importance measures");
     if (v->importance && (v->group != NULL || v->by != NULL))
         return err_set(
             e, TUG_EUSAGE,

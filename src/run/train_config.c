@@ -158,11 +158,13 @@ static int check_merge(const struct train_options *t, const struct node *node,
             e, TUG_EUSAGE,
             "--merge-ids needs all of the data in one process; merge it first");
     if (t->data_in == DATA_IN_STREAM)
-        return err_set(e, TUG_EUSAGE,
-                       "--merge-ids needs the data in memory: not --data-in stream");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--merge-ids needs the data in memory: leave --data-in stream out");
     if (t->group != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--merge-ids: an example is several lines, but --group needs one");
+                       "--merge-ids and --group cannot be used together: an example is "
+                       "several lines, but a group needs one");
     return 0;
 }
 
@@ -210,7 +212,8 @@ static int check_looks(const struct train_config *c, const struct options *o,
                        "have: on a cluster --dump writes layers only");
     if (c->merge != NULL && c->dump_fields != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--dump-fields: with --merge-ids an example is several lines");
+                       "--dump-fields and --merge-ids cannot be used together: an "
+                       "example is several lines, so it has no single text in a column");
     return 0;
 }
 

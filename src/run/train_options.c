@@ -33,8 +33,7 @@ static const struct option options[] = {
      "format of all files:" READER_FORMATS(
          READER_FORMAT_ABOUT) " unless --resume or "
                               "--init-from is given: then the saved model determines it, "
-                              "as all options that "
-                              "describe the data"},
+                              "as it does all options that describe the data"},
     {"pipe-command", STRING_AT(pipe_command, "COMMAND"),
      "command that converts each file of --data, --test and --valid: 'sh -c COMMAND' "
      "reads the decompressed file, and tug reads the command's output instead of the "
@@ -163,10 +162,11 @@ static const struct option options[] = {
     {"l1", F64_AT(l1, "X", NULL, 0, INFINITY),
      "L1 penalty (default: that of the optimizer)"},
     {"l2", F64_AT(l2, "X", NULL, 0, INFINITY),
-     "L2 penalty at each update (default: 0 for w; 0.0002 for v, 0.001 in ffm)"},
+     "L2 penalty at each update (default: 0 for linear weights; for latent vectors "
+     "0.0002, or 0.001 in ffm)"},
     {"prior", F64_AT(prior, "X", NULL, 0, 1e6),
      "L2 penalty once a pass, spread over the updates of a weight; it regularises rare "
-     "features (default: 2; 1 for v, except in ffm)"},
+     "features (default: 2; for latent vectors 1, except in ffm)"},
     {"schedule", CHOICE_AT(schedule, SCHEDULE_NAMES, "constant"),
      "factor of the learning rate after p passes: poly (1 + A p)^-B, exp A^(p / B), "
      "discexp A^floor(p / B), linear max(1 - A p, B)"},

@@ -103,7 +103,7 @@ static int nothing_said(const struct tug_node_options *o, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "the address of the scheduler is missing: set TUG_SCHEDULER "
                        "(HOST:PORT, or as the scheduler prints it), or give it as an "
-                       "option; " DMLC_ALL " do, too");
+                       "option, or set all of " DMLC_ALL);
     return err_set(e, TUG_EUSAGE,
                    "the environment does not give this process a role: run the program "
                    "under 'tug launch', or set " DMLC_ALL

@@ -84,7 +84,8 @@ static int check_shape(const struct rows_reader *r, const char *path,
         s->mode == m->mode)
         return 0;
     return err_set(e, TUG_EDATA,
-                   "'%s' is not a file of table '%s' in a %s: its rows are different",
+                   "'%s' is not a file of table '%s' in a %s: its rows have another "
+                   "width, partitions or mode",
                    path, t->config.name, save_mode_name(m->mode));
 }
 

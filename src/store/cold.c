@@ -18,7 +18,7 @@ enum {
 int cold_damaged(const struct store *s, uint64_t key, uint32_t size, struct err *e)
 {
     return err_set(e, TUG_EDATA,
-                   "the rows in '%s' are damaged: that of key %" PRIu64 " has %" PRIu32
+                   "the rows in '%s' are damaged: the row of key %" PRIu64 " has %" PRIu32
                    " bytes",
                    s->cold->dir, key, size);
 }

@@ -291,9 +291,10 @@ static void look_at_shuffle(struct driver *d, const struct msg_pass_state *p)
         d->shuffle_begun = clock_seconds();
     if (p->dealing || d->shuffle_begun == 0)
         return;
-    log_info("all examples are dealt anew, into %llu piece%s, after %.2f s",
-             (unsigned long long)p->pieces, PLURAL_S(p->pieces),
-             clock_seconds() - d->shuffle_begun);
+    log_info(
+        "--shuffle global: all examples were redistributed into %llu piece%s in %.2f s",
+        (unsigned long long)p->pieces, PLURAL_S(p->pieces),
+        clock_seconds() - d->shuffle_begun);
     d->shuffle_begun = 0;
 }
 

@@ -220,7 +220,8 @@ static int send_block(void *ctx, const struct rows_block *b, struct err *e)
     if (b->kind != ROWS_ROW)
         return 0;
     if (b->width != s->width)
-        return err_set(e, TUG_EDATA, "rows of %u floats, where the model has %u",
+        return err_set(e, TUG_EDATA,
+                       "a server sent rows of %u floats, but a row of the model has %u",
                        b->width, s->width);
     for (uint32_t i = 0; i < b->n; i++, row += stride) {
         memcpy(&s->keys[s->n], row, sizeof(*s->keys));

@@ -145,12 +145,12 @@ static int gone(const struct roster *r, const uint32_t *ranks, size_t n, uint32_
         snprintf(names + at, sizeof(names) - at, "%s%s", at > 0 ? ", " : "",
                  name_of(r, ranks[i], name));
     }
-    return err_set(
-        e, TUG_EIO,
-        "%s ha%s not done %s part of pass %u of this call: died or left, and the "
-        "pass lacks examples. It is not saved: start all workers again, from the "
-        "last save",
-        names, n == 1 ? "s" : "ve", n == 1 ? "its" : "their", pass);
+    return err_set(e, TUG_EIO,
+                   "%s ha%s died or left before %s part of pass %u of this call of "
+                   "training was done, so the pass lacks examples. It "
+                   "is not saved: start all workers again, from the "
+                   "last save",
+                   names, n == 1 ? "s" : "ve", n == 1 ? "its" : "their", pass);
 }
 
 uint64_t peer_agree_session(struct client *c, uint32_t rank)

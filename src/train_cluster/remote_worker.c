@@ -356,15 +356,17 @@ static int check_lease(const struct remote_worker *w, const struct msg_leased *l
     struct msg_view view = {l->pass, l->view, l->slot, l->slots};
     bool works = l->what == WIRE_LEASE_PIECE || l->what == WIRE_LEASE_SHARE;
     if (works && (l->pass == 0 || l->pass > UINT32_MAX || l->first > UINT32_MAX))
-        return err_set(e, TUG_EDATA, "the scheduler leases batch %llu of pass %llu",
+        return err_set(e, TUG_EDATA,
+                       "the scheduler leases batch %llu of pass %llu, which are not "
+                       "numbers of a batch and a pass",
                        (unsigned long long)l->first, (unsigned long long)l->pass);
     bool bucket = w->dealt != NULL && l->file == pieces_files(w->pieces) &&
                   l->index < deal_rows_buckets(w->dealt);
     if (l->what == WIRE_LEASE_PIECE && !bucket &&
         (l->file >= pieces_files(w->pieces) || l->index >> REMOTE_INDEX_BITS != 0))
         return err_set(e, TUG_EDATA,
-                       "the scheduler leases piece %llu of file %u; this worker sees %zu "
-                       "file%s",
+                       "the scheduler leases piece %llu of file %u, but this worker has "
+                       "only %zu file%s, or files with fewer pieces",
                        (unsigned long long)l->index, l->file, pieces_files(w->pieces),
                        PLURAL_S(pieces_files(w->pieces)));
     bool scores = l->what == WIRE_LEASE_SCORE || l->what == WIRE_LEASE_SCORE_BEST;

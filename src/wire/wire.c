@@ -411,9 +411,9 @@ int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_fr
     ret->type = type;
     ret->body_checked = header[AT_FLAGS] & FLAG_BODY_CHECKED;
     if (wire_name(type) == NULL)
-        return err_set(e, TUG_EDATA, "a message of unknown type %u", type);
+        return err_set(e, TUG_EDATA, "a message has the type %u, which is unknown", type);
     if (zero != 0 || (header[AT_FLAGS] & ~FLAG_BODY_CHECKED) != 0)
-        return err_set(e, TUG_EDATA, "a message (%s) with a damaged header",
+        return err_set(e, TUG_EDATA, "a message (%s) has a damaged header",
                        wire_name(type));
     if (ret->head_bytes > WIRE_HEAD_MAX || ret->body_bytes > WIRE_BODY_MAX)
         return err_set(
@@ -429,12 +429,12 @@ int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_
     uint64_t checksum;
     GET(checksum, header + AT_CHECKSUM);
     if (checksum != checksum_of(header, head, f->head_bytes))
-        return err_set(e, TUG_EDATA, "a message (%s) with a wrong checksum",
+        return err_set(e, TUG_EDATA, "a message (%s) has a wrong checksum",
                        wire_name(f->type));
     struct in in = {.at = head, .left = f->head_bytes};
     if (take_message(&in, f->type, ret) != 0 || in.left != 0 || in.body != f->body_bytes)
         return err_set(e, TUG_EDATA,
-                       "a message (%s) whose contents do not match its header",
+                       "a message (%s) has contents that do not match its header",
                        wire_name(f->type));
     return 0;
 }
@@ -443,7 +443,7 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
               struct err *e)
 {
     if (f->body_checked && hash_bytes(body, f->body_bytes, 0) != f->body_checksum)
-        return err_set(e, TUG_EDATA, "a message (%s) whose body has a wrong checksum",
+        return err_set(e, TUG_EDATA, "a message (%s) has a body whose checksum is wrong",
                        wire_name(f->type));
     struct parts p;
     parts_of(f->type, m, &p);

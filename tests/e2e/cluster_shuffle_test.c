@@ -9,7 +9,7 @@
 
 enum { ROWS = 9000, EPOCHS = 3 };
 
-#define DEALT "all examples are dealt anew"
+#define DEALT "all examples were redistributed"
 
 static void shell(const char *text)
 {

@@ -439,7 +439,7 @@ static void outputs_that_are_inputs(void **state)
                 "--history look --dump look");
     e2e_says("--dump and --history name the same file, 'look': give two");
     tug_ends(2, "synth --rows 10 --out made --test-rows 5 --test-out made");
-    e2e_says("--out and --test-out are one file, 'made': give two");
+    e2e_says("--out and --test-out are the same file, 'made': give two");
     tug_ends(0, "eval --from kept --data data.svm --json");
     assert_true(e2e_number("examples") == 400);
 }

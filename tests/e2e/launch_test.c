@@ -134,7 +134,7 @@ static void programs_get_the_options_of_launch(void **state)
     tug_ends(0, "launch -- env");
     assert_null(strstr(e2e_out, "TUG_WAIT_SECONDS"));
     tug_ends(2, "launch --loops 2 -- env");
-    e2e_says("--loops is for 'tug launch ... -- train'");
+    e2e_says("--loops works only with 'tug launch ... -- train'");
 }
 
 static void a_program_that_fails_ends_all(void **state)
@@ -408,8 +408,7 @@ static void servers_are_asked_to_end(void **state)
                     "server 1 was asked to end: its partitions move to the other");
     wait_until_gone(pids[1]);
     kill(pids[0], SIGTERM);
-    wait_until_said("se/scheduler.log",
-                    "server 0 was asked to end: the run ends in order");
+    wait_until_said("se/scheduler.log", "server 0 was asked to end: the whole run ends");
     assert_int_equal(tug_finish(run), 130);
     all_are_gone(pids);
     assert_true(files_exists(e2e_newest("ended")));

@@ -125,7 +125,7 @@ static void names_of_outputs(void **state)
         if (i < 3)
             continue;
         tug_ends(2, "%s new.gz", commands[i]);
-        e2e_says("'new.gz' ends in .gz, but this file is not compressed");
+        e2e_says("'new.gz' ends in .gz, but tug does not compress this file");
     }
     char *now = files_read("kept/save-000001/manifest.json", NULL);
     assert_string_equal(now, manifest);
@@ -216,9 +216,9 @@ static void predictions_are_explained(void **state)
     assert_non_null(strstr(e2e_out, "site=nobody (the model does not know it)\n"));
     assert_non_null(strstr(e2e_out, "two.csv:3: prediction "));
     tug_ends(2, "predict --from model --data two.csv --explain --raw");
-    e2e_says("--raw is for lines of predictions");
+    e2e_says("--raw cannot be used with --explain");
     tug_ends(2, "predict --from model --data two.csv --explain --keep age");
-    e2e_says("--keep is for lines of predictions");
+    e2e_says("--keep cannot be used with --explain");
     tug_ends(2, "predict --from model --data two.csv --top 3");
     e2e_says("--top needs --explain");
 }
@@ -329,7 +329,7 @@ static void bad_lines_have_a_place(void **state)
     tug_ends(3, "predict --from svm --data bad.svm --max-bad-lines 1");
     e2e_says("bad.svm:4: ");
     tug_ends(0, "predict --from svm --data bad.svm --max-bad-lines 2");
-    e2e_says("2 lines of the data could not be read and got 'nan'");
+    e2e_says("2 lines of the data could not be read and have the prediction 'nan'");
     char one[32], two[32], three[32], four[32], five[32];
     assert_int_equal(
         sscanf(e2e_out, "%31s %31s %31s %31s %31s", one, two, three, four, five), 5);

@@ -179,10 +179,11 @@ static void sentences(void **state)
     static const char *const of_train[][2] = {
         {"--num_passes=x", "--num_passes is --epochs here"},
         {"--num_passes", "--num_passes needs a value"},
-        {"--use_gpu", "--use_gpu=1: models train on CPUs"},
+        {"--use_gpu", "--use_gpu=1 is not supported: models train on CPUs"},
         {"--use_gpu --test_period=5 --num_passes",
-         "(2) --test_period=5: --valid is scored"},
-        {"--num_passes=1 --epochs=2", "--num_passes is --epochs here: give one of them"},
+         "(2) --test_period=5 is not supported: --valid is scored"},
+        {"--num_passes=1 --epochs=2",
+         "--num_passes is --epochs here: give only one of these two"},
         {"--trainer_id=-1", "--trainer_id: '-1' is not a whole number"},
         {"--local=0 --trainer_id=2 --num_gradient_servers=2", "trainers count from 0"},
         {"--pservers=a", "give --local=0 to join servers"},
@@ -236,7 +237,7 @@ static void flags_of_one_process(void **state)
     tug_ends(0, "train --data data.svm --format libsvm --nouse_gpu --local --job=train "
                 "--rdma_tcp=tcp --save_only_one --save_dir kept --num_passes 2 "
                 "--saving_period_by_batches=3 --batch 200 --comment=x --test_period=0");
-    e2e_says("flags without effect: --comment");
+    e2e_says("these flags have no effect: --comment");
     assert_string_equal(e2e_newest("kept"), "kept/save-000007");
     tug_ends(0, "train --data data.svm --format libsvm --quiet --dot-every 1");
     assert_string_equal(e2e_err, "");
@@ -250,8 +251,8 @@ static void forms_and_saves(void **state)
     tug_ends(0, "train -config=trainer.yaml -num_passes=5 -saving_period=1 -seed 2 "
                 "-nouse_gpu --save_only_one=0 -save_dir=all --async_lagged_ratio_min=1.0 "
                 "--logtostderr -log_clipping=1");
-    e2e_says(
-        "flags without effect: --async_lagged_ratio_min, --logtostderr, --log_clipping");
+    e2e_says("these flags have no effect: --async_lagged_ratio_min, --logtostderr, "
+             "--log_clipping");
     assert_string_equal(e2e_newest("all"), "all/save-000005");
     for (int i = 1; i <= 5; i++)
         assert_true(files_exists(files_path("all/save-%06d", i)));

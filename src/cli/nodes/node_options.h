@@ -51,7 +51,9 @@ struct node_values {
 // Several rows, with their braces.
 #define NODE_REACH_OPTIONS(seconds)                                                      \
     {"cluster", .group = "Who may join", .fallback = "tug",                              \
-     STRING_AT(node.cluster, "NAME"), "clusters of different names never mix"},          \
+     STRING_AT(node.cluster, "NAME"),                                                    \
+     "name of the cluster; a process can join only a cluster of the name that it was "   \
+     "given"},                                                                           \
         {"ca", STRING_AT(node.ca, "FILE"),                                               \
          "certificate of the cluster's CA (PEM); with --cert and --key all links use "   \
          "TLS. 'tug cert' makes these files"},                                           \

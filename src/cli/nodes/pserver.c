@@ -102,7 +102,7 @@ static int pserver_words(int argc, char *const *argv, struct err *e)
     if (rc == 0)
         rc = v0_words_parse(&w, &cli_pserver_options, &o, &values, e);
     if (rc == 0 && w.unused[0] != '\0')
-        log_info("flags without effect: %s", w.unused);
+        log_info("these flags have no effect: %s", w.unused);
     if (rc == 0)
         rc = pserver_command(&values, o, e);
     options_close(o);

@@ -266,7 +266,8 @@ void role_http_tell_failure(const struct monitor_options *at, const struct err *
         return;
     }
     log_error("the run has failed: %s", why->text);
-    log_info("http: the page tells this until Prometheus has read it, for at most %.0f s "
+    log_info("http: the page shows this failure until Prometheus has read it, for at "
+             "most %.0f s "
              "(--http-wait); Ctrl-C ends this",
              seconds);
     monitor_end(h->monitor, seconds);

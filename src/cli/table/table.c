@@ -145,10 +145,11 @@ int table_check_place(const char *out, const char *name, struct err *e)
     int rc = 0;
     for (size_t i = 0; i < m.n_tables && rc == 0; i++)
         if (strcmp(m.tables[i].config.name, name) != 0)
-            rc = err_set(e, TUG_EUSAGE,
-                         "%s holds saves of table '%s': save '%s' with it, or into "
-                         "another directory",
-                         out, m.tables[i].config.name, name);
+            rc = err_set(
+                e, TUG_EUSAGE,
+                "%s holds saves of table '%s', and all its saves must have the same "
+                "tables: save '%s' into another directory, or both tables together",
+                out, m.tables[i].config.name, name);
     save_manifest_free(&m);
     return rc;
 }

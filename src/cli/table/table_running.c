@@ -380,7 +380,9 @@ static int table_running_make(struct running *r, const char *name, const char *s
     uint32_t there, wanted = (uint32_t)r->v->number;
     bool named = tug_table_find(r->client, name, &there) == 0;
     if (named && r->v->number >= 0 && there != wanted)
-        return err_set(e, TUG_EUSAGE, "the cluster has a table '%s': its number is %u",
+        return err_set(e, TUG_EUSAGE,
+                       "--number: the cluster already has a table '%s', whose number is "
+                       "%u: leave --number out",
                        name, there);
     if (!named && r->v->number < 0)
         return create_free(r, settings, e);

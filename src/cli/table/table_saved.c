@@ -503,9 +503,10 @@ static int end_day(struct saves *s, struct err *e)
 static int save_again(struct saves *s, struct err *e)
 {
     if (s->v->mode == SAVE_DELTA)
-        return err_set(e, TUG_EUSAGE,
-                       "a delta holds what has changed in a running cluster; saved "
-                       "tables can be saved again as checkpoint, base or day");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--mode delta: only a running cluster knows which rows have changed; saved "
+            "tables can be saved again as checkpoint, base or day");
     TRY(load_to_change(s, e));
     return table_saved_save(s, (enum save_mode)s->v->mode, e);
 }

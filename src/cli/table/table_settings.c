@@ -88,10 +88,9 @@ static int add_all(struct buf *b)
            "table create --settings users.table\n    tug table create --settings "
            "'name=users; accessor=ctr; dim=8'\n\nAny table\n"));
     TRY(add_settings(b, false));
-    TRY(buf_printf(
-        b, "\nTables whose rows come and go: accessors that count shows and clicks "
-           "(features has\nthe settings of embedx, too, and alone has embed, "
-           "by-squares and embedx-random)\n"));
+    TRY(buf_printf(b, "\nTables whose rows come and go: accessors that count shows and "
+                      "clicks. (The\naccessor features also has the settings of embedx. "
+                      "Only it has embed, by-squares and\nembedx-random.)\n"));
     TRY(add_settings(b, true));
     TRY(buf_printf(
         b, "\nACCESSOR: the meaning of a row's floats, and whether rows come and go.\n"));

@@ -233,12 +233,14 @@ static int take_file(struct file_journal *f, struct err *e)
     if (fstat(f->fd, &st) != 0)
         return err_sys(e, TUG_EIO, "cannot open the journal '%s'", f->path);
     if ((st.st_mode & 0077) != 0 && disk_set_mode(f->fd, FILE_MODE) != 0)
-        return err_sys(e, TUG_EIO, "cannot take the rights of other accounts to '%s'",
+        return err_sys(e, TUG_EIO, "cannot make '%s' unreadable for other accounts",
                        f->path);
     if ((uint64_t)st.st_size == f->end)
         return 0;
     if (ftruncate(f->fd, (off_t)f->end) != 0 || disk_sync(f->fd) != 0)
-        return err_sys(e, TUG_EIO, "cannot cut an unfinished group off '%s'", f->path);
+        return err_sys(e, TUG_EIO,
+                       "cannot remove an unfinished record from the end of '%s'",
+                       f->path);
     return 0;
 }
 

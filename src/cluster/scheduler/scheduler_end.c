@@ -202,8 +202,10 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     char who[32];
     snprintf(who, sizeof(who), "%s %u", p->role == WIRE_SERVER ? "server" : "worker",
              p->rank);
-    scheduler_say(s, "%s was asked to end: the run ends in order", who);
-    scheduler_note(s, "stop", who, "it was asked to end: the run ends in order");
+    scheduler_say(s, "%s was asked to end: the whole run ends as if it were interrupted",
+                  who);
+    scheduler_note(s, "stop", who,
+                   "it was asked to end: the whole run ends as if it were interrupted");
     return false;
 }
 
@@ -363,8 +365,8 @@ static void who_is_missing(const struct scheduler *s, enum wire_role role,
         if (p == NULL)
             (void)buf_printf(&list, "%s%s %u", comma, name, rank);
         else
-            (void)buf_printf(&list, "%s%s %u (%u of its %u loops are here)", comma, name,
-                             rank, p->here, p->loops);
+            (void)buf_printf(&list, "%s%s %u (%u of its %u loops have joined)", comma,
+                             name, rank, p->here, p->loops);
     }
     if (here < wanted) {
         (void)buf_printf(counts, "%s%u of %u %s%s", counts->len > 0 ? " and " : "",

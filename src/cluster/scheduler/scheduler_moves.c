@@ -296,13 +296,13 @@ static void all_done(struct scheduler *s)
 {
     const struct moving *m = &s->moving;
     char text[OPERATION_TEXT];
-    snprintf(text, sizeof(text),
-             "%" PRIu64
-             " partition%s moved in %.1f s, %.1f MB, with stops of up to %.0f ms, "
-             "because %s",
-             m->since_plan, m->since_plan == 1 ? " has" : "s have",
-             (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
-             (double)m->longest_stop_ns * 1e-6, m->why);
+    snprintf(
+        text, sizeof(text),
+        "%" PRIu64
+        " partition%s moved in %.1f s, %.1f MB, each stopped %.0f ms at most, because %s",
+        m->since_plan, m->since_plan == 1 ? " has" : "s have",
+        (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
+        (double)m->longest_stop_ns * 1e-6, m->why);
     scheduler_say(s, "placement: %s", text);
     scheduler_note(s, "placement", "scheduler", text);
 }

@@ -181,7 +181,7 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
         "this cluster was started for %u server%s, and %s; a server that is added later "
         "is started with --join",
         s->o.servers, s->o.servers == 1 ? "" : "s",
-        s->o.servers == 1 ? "it is there" : "they are there");
+        s->o.servers == 1 ? "it has joined" : "all of them have joined");
     return to;
 }
 

@@ -227,8 +227,8 @@ int encoder_check_name(const char *option, const char *path, bool plain, struct 
     if (says == NULL)
         return 0;
     return plain ? err_set(e, TUG_EUSAGE,
-                           "%s: '%s' ends in %s, but this file is not "
-                           "compressed: give a name without this ending",
+                           "%s: '%s' ends in %s, but tug does not compress this file: "
+                           "give a name without this ending",
                            option, path, says)
                  : err_set(e, TUG_EUSAGE,
                            "%s: '%s' ends in %s, which tug does not write: end the name "

@@ -174,8 +174,8 @@ static int wait_for_end(struct filter *f, struct err *e)
         TRY(filter_look(f, -1, ms, &readable, e));
         if (clock_seconds() > until)
             return err_set(e, TUG_EDATA,
-                           "%s: '%s' closed its output and did not end within %.0f s: it "
-                           "was ended",
+                           "%s: '%s' closed its output and did not end within %.0f s, so "
+                           "it was killed",
                            f->file->name, f->file->command, end_seconds);
     }
     return 0;

@@ -342,7 +342,8 @@ int data_files_check(const struct data_files *f, struct err *e)
         return 0;
     if (f->empty == 1)
         return err_set(e, TUG_EDATA, "'%s' is empty", f->first_empty);
-    return err_set(e, TUG_EDATA, "there is no data: all %zu files are empty, '%s' first",
+    return err_set(e, TUG_EDATA,
+                   "there is no data: all %zu files are empty; the first of them is '%s'",
                    f->empty, f->first_empty);
 }
 

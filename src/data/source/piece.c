@@ -79,7 +79,8 @@ static int add_files(struct pieces *p, const struct pieces_options *o, struct er
 int pieces_open(struct pieces **ret, const struct pieces_options *o, struct err *e)
 {
     if (o->piece_bytes == 0 || o->piece_bytes > PIECE_BYTES_MAX)
-        return err_set(e, TUG_EUSAGE, "pieces of %llu bytes: must be 1 to %d",
+        return err_set(e, TUG_EUSAGE,
+                       "a piece of data cannot have %llu bytes: it has 1 to %d",
                        (unsigned long long)o->piece_bytes, PIECE_BYTES_MAX);
     struct pieces *p = mem_zalloc(sizeof *p);
     if (p == NULL)

@@ -92,7 +92,7 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
     thread_condition(&s->room);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0) {
-        rc = err_sys(e, TUG_EIO, "open an event descriptor");
+        rc = err_sys(e, TUG_EIO, "cannot open an event descriptor");
         goto fail;
     }
     if (o->n_paths == 0)
@@ -264,7 +264,7 @@ static int look_at_queue(struct source *s, struct first_lines *f, struct err *e)
     const struct box *at = NULL;
     TRY(source_wait(s, e));
     if (s->taken || (s->head != NULL && s->head->chunk.offset != 0))
-        return err_set(e, TUG_EUSAGE, "the first line of the pipe is read already");
+        return err_set(e, TUG_EUSAGE, "the first line of the pipe was already read");
     if (s->head == NULL)
         return no_first_line(s, e);
     for (bool more = true; more;) {

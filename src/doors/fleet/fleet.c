@@ -265,7 +265,8 @@ int tug_fleet_init_server(struct tug_fleet *f, const char *dirname,
     TRY(is_for(f, !tug_fleet_is_worker(f), "tug_fleet_init_server", "server"));
     if (dirname == NULL && n_names > 0)
         return err_set(last_error(), TUG_EUSAGE,
-                       "tug_fleet_init_server: names of tables without a directory");
+                       "tug_fleet_init_server: names of tables were given, but no "
+                       "directory to load them from");
     for (size_t i = 0; i < n_names; i++)
         TRY(find_name(f, names[i], &table));
     if (dirname == NULL)

@@ -131,8 +131,8 @@ static const char *role_maker_get(void *ctx, const char *name)
 }
 
 #define FOR_ONE                                                                          \
-    "tug launch and Paddle's launchers set them; one process alone needs none with a "   \
-    "user-defined role maker of one worker"
+    "tug launch and Paddle's launchers set them; a single process needs none of them "   \
+    "if its user-defined role maker has one worker"
 
 static int nothing_said(void *ctx, struct err *e)
 {

@@ -299,8 +299,8 @@ static int too_long(struct tug_app *a, uint32_t timestamp, double seconds, struc
         if (p->peer != NULL && p->number == 0 && kv_peer_is_full(p->peer))
             return err_set(e, TUG_EIO,
                            "request %u of app %u waited %.3g s to be sent: %s has not "
-                           "answered an earlier one, and a node may have at most %d "
-                           "requests under way from its oldest one on",
+                           "answered an earlier one, and only the %d requests from the "
+                           "oldest unanswered one on may be under way",
                            timestamp, a->app, seconds, kv_node_name(n, p->node, name),
                            KV_WINDOW);
         return err_set(e, TUG_EIO, "%s has not answered request %u of app %u for %.3g s",

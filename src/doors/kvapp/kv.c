@@ -85,12 +85,15 @@ int kv_check_message(const struct msg_app *m, size_t n_keys, struct err *e)
     if (m->keys.n % sizeof(uint64_t) != 0 ||
         m->values.n % kv_value_bytes(m->value_bytes) != 0)
         return err_set(e, TUG_EUSAGE,
-                       "%llu bytes of keys are not %zu each, or %llu of values not %zu",
+                       "the message has %llu bytes of keys, which must be a multiple of "
+                       "%zu, and %llu bytes of values, which must be a multiple of %zu",
                        (unsigned long long)m->keys.n, sizeof(uint64_t),
                        (unsigned long long)m->values.n, kv_value_bytes(m->value_bytes));
     if (d.lengths != NULL && m->lengths.n != n_keys * sizeof(*d.lengths))
-        return err_set(e, TUG_EUSAGE, "there are %llu bytes of lengths of %zu keys",
-                       (unsigned long long)m->lengths.n, n_keys);
+        return err_set(
+            e, TUG_EUSAGE,
+            "the message has %llu bytes of lengths, which do not fit its %zu keys",
+            (unsigned long long)m->lengths.n, n_keys);
     d.n_keys = n_keys;
     return kv_check_data(&d, e);
 }
@@ -241,8 +244,8 @@ static int check_runs(struct kv_request *r, struct err *e)
         p->first_key = run_of(d, &p->d);
         if (p->first_key == d->n_keys)
             return err_set(e, TUG_EUSAGE,
-                           "the slicer gives node %u other keys than a run of those that "
-                           "are pulled",
+                           "the slicer gives node %u keys that are not a contiguous part "
+                           "of the pulled keys",
                            p->node);
         for (uint32_t j = 0; j < i; j++)
             if (p->first_key < r->parts[j].first_key + r->parts[j].d.n_keys &&

@@ -90,7 +90,8 @@ static int check_ranges(const struct roster *r, struct err *e)
     if (s != NULL && s->rank < r->servers)
         return 0;
     return err_set(e, TUG_EDATA,
-                   "the scheduler's roster gives the last keys to none of %u servers",
+                   "the scheduler's roster is damaged: none of the %u servers has the "
+                   "last range of keys",
                    r->servers);
 }
 
@@ -480,9 +481,9 @@ int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first
     int rc = 0;
     pump_enter(n->pump);
     if (!n->placed)
-        rc = err_set(
-            last_error(), TUG_EUSAGE,
-            "the servers have no ranges until all servers and workers have joined");
+        rc = err_set(last_error(), TUG_EUSAGE,
+                     "the servers have no ranges of keys until all servers and workers "
+                     "have joined");
     else if (server_rank >= n->n_servers)
         rc = err_set(last_error(), TUG_EUSAGE,
                      "there is no server %u; the number of servers is %u", server_rank,

@@ -147,8 +147,8 @@ static void tell_again(struct tug_node *n, van_link link, uint64_t request,
     if (a->lost)
         why = (struct msg_error){
             .code = TUG_EIO,
-            .what = wire_text("it was handled when it came first, but "
-                              "its answer was too long to be kept")};
+            .what = wire_text("the request was handled when it first arrived, but its "
+                              "answer was too long to be kept and cannot be sent again")};
     if (a->lost || a->code != 0)
         (void)van_send(n->van, link, MSG_ERROR, request, &why, NULL);
     else
@@ -166,7 +166,8 @@ enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
     if (app->acked > app->number || app->number - app->acked >= KV_WINDOW ||
         (k != NULL && app->number < k->acked)) {
         err_set(e, TUG_EDATA,
-                "the numbers of a request do not fit: %llu, acknowledged %llu",
+                "the numbers of a request contradict each other: it is request %llu, and "
+                "acknowledges the answers to all below %llu",
                 (unsigned long long)app->number, (unsigned long long)app->acked);
         return KV_WRONG;
     }

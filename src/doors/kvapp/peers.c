@@ -86,7 +86,8 @@ static int find_address(struct tug_node *n, struct kv_peer *p, const char **ret,
         return err_set(e, TUG_EIO, "%s cannot be reached%s",
                        kv_node_name(n, p->node, name), r != NULL ? " any more" : "");
     if (r->address[0] == 0)
-        return err_set(e, TUG_EUSAGE, "%s does not listen",
+        return err_set(e, TUG_EUSAGE,
+                       "%s listens at no address, so no request can be sent to it",
                        kv_node_name(n, p->node, name));
     p->s.role = r->role;
     *ret = r->address;

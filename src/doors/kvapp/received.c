@@ -365,7 +365,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
     struct received *q = received_new(n, link, m);
     if (q == NULL || kv_numbers_take(n, from, q) != 0) {
         send_error(n, link, m->request, TUG_ENOMEM,
-                   "too many requests wait here already");
+                   "the receiver already holds as many requests as it has room for");
         if (q != NULL)
             close_unseen(q);
         return;

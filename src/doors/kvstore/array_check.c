@@ -36,7 +36,8 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e)
                        "%s: an array has 1 to 2^40 elements, but this one is %llu x %llu",
                        key, (unsigned long long)a->rows, (unsigned long long)a->width);
     if (a->data == NULL && (!a->sparse || a->n_ids > 0))
-        return err_set(e, TUG_EUSAGE, "%s: the array has no memory", key);
+        return err_set(e, TUG_EUSAGE, "%s: the array's pointer to its elements is NULL",
+                       key);
     return a->sparse ? check_ids(a, key, e) : 0;
 }
 

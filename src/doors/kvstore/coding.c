@@ -22,7 +22,9 @@ int kvs_coding_parse(const char *name, float *threshold, enum kvs_coding *ret,
                        "there is no compression '%.40s'; there are 2bit, 1bit and none",
                        name != NULL ? name : "");
     if (!isfinite(*threshold) || (*ret == KVS_2BIT && !(*threshold > 0)))
-        return err_set(e, TUG_EUSAGE, "compression '%s' cannot have the threshold %g",
+        return err_set(e, TUG_EUSAGE,
+                       "the threshold of compression '%s' must be a finite number, and "
+                       "above 0 for 2bit, not %g",
                        name, (double)*threshold);
     return 0;
 }

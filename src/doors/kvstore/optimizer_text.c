@@ -332,7 +332,9 @@ static int optimizer_text_check(struct reading *r, struct err *e)
     if (o->kind == KVS_TEST)
         return o->clip_gradient == 0
                    ? 0
-                   : err_set(e, TUG_EUSAGE, "optimizer test clips no gradients");
+                   : err_set(
+                         e, TUG_EUSAGE,
+                         "optimizer test cannot clip gradients: leave clip_gradient out");
     if (o->learning_rate < 0 ||
         (o->learning_rate == 0 && (o->kind == KVS_FTRL || o->kind == KVS_FTML)))
         return err_set(e, TUG_EUSAGE, "optimizer %s: learning_rate cannot be %g", r->name,

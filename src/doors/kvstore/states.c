@@ -60,7 +60,8 @@ int tug_kvstore_num_update(struct tug_kvstore *s, uint64_t *ret)
 {
     if (s->dist)
         return err_set(last_error(), TUG_EUSAGE,
-                       "updates of a store of type %s are counted by its servers",
+                       "the servers of a store of type %s count its updates, and workers "
+                       "cannot ask for the number",
                        s->type);
     *ret = s->rule.optimizer.num_update;
     return 0;
@@ -70,8 +71,8 @@ int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx)
 {
     if (s->dist)
         return err_set(last_error(), TUG_EUSAGE,
-                       "a store of type %s is updated by its servers: their program "
-                       "registers an updater (tug_kvstore_serve), or set an optimizer",
+                       "the servers of a store of type %s update it: register an updater "
+                       "in their program (tug_kvstore_serve), or set an optimizer",
                        s->type);
     // The counts of updates stay, in case the same optimizer is set again.
     s->rule.optimizes = false;
@@ -176,8 +177,8 @@ static int check_file(const struct buf *b, uint64_t servers, struct err *e)
         return err_set(e, TUG_EDATA, "it is damaged: its checksum does not match");
     if (h.servers != servers)
         return err_set(e, TUG_EUSAGE,
-                       "it is of a store of %llu server%s, but this one has %llu: start "
-                       "as many",
+                       "it was saved with %llu server%s, but this store has %llu: start "
+                       "the same number",
                        (unsigned long long)h.servers, h.servers == 1 ? "" : "s",
                        (unsigned long long)servers);
     return 0;

@@ -58,8 +58,8 @@ static int read_slices(struct tug_kvstore *s, bool p3,
         return 0;
     if (s->async)
         return err_set(e, TUG_EUSAGE,
-                       "a store of type '%s' cannot slice arrays (p3%s), which is of "
-                       "synchronous stores: open dist_sync",
+                       "a store of type '%s' cannot slice arrays (p3%s), as only "
+                       "synchronous stores can: open dist_sync",
                        s->type, p3 ? "" : ", by DMLC_PS_VAN_TYPE");
     s->slice = o->slice;
     return read_elements(&s->slice, "MXNET_KVSTORE_SLICE_THRESHOLD", SLICE, e);

@@ -37,8 +37,8 @@ int model_cluster_find(struct tug_model *m, const struct tug_model_options *o,
                : err_set(e, TUG_EUSAGE,
                          "the environment makes this process the %s of a cluster "
                          "(%s), and only workers train: let it serve (tug_node_start "
-                         "of tug/kvapp.h, tug.serve in Python), or say that it is "
-                         "to train alone",
+                         "of tug/kvapp.h, tug.serve in Python), or let it train alone "
+                         "(alone = true)",
                          role.role == WIRE_SERVER ? "server" : "scheduler",
                          role.scheme == ROLE_DMLC ? "DMLC_ROLE" : "TRAINING_ROLE");
 }

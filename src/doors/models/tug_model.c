@@ -125,8 +125,10 @@ int model_parse(struct options **ret, const struct option_table *t, char *const 
         options_family = family;
     TRY(options_parse(ret, t, (int)n, words, values, OPTIONS_INCOMPLETE, e));
     if (options_help_wanted(*ret))
-        return err_set(e, TUG_EUSAGE, "--help is for people: see 'tug %s --help'",
-                       t->command);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--help is not supported in a program: 'tug %s --help' prints the options",
+            t->command);
     return model_refuse(t, *ret, not_here, e);
 }
 

@@ -95,9 +95,9 @@ static int read_environment(struct tug_client *c, struct err *e)
 static int open_local(struct tug_client *c, struct err *e)
 {
     if (c->o.guest || c->o.scheduler != NULL || c->o.ca != NULL)
-        return err_set(
-            e, TUG_EUSAGE,
-            "a client with loops of its own is not a guest of another cluster");
+        return err_set(e, TUG_EUSAGE,
+                       "a client with local_loops has a cluster of its own: leave guest, "
+                       "scheduler and ca out");
     TRY(embedded_open(&c->embedded, c->o.local_loops, e));
     c->o.scheduler = embedded_scheduler(c->embedded);
     c->o.cluster = embedded_cluster(c->embedded);

@@ -27,9 +27,9 @@ int tug_dense_start_batch(struct tug_dense *d)
     TRY(tug_table_learning(d->client, d->table, &l));
     if (l.sync)
         return err_set(last_error(), TUG_EUSAGE,
-                       "table %u is of mode sync, where a worker's part of a batch is "
-                       "one push: name "
-                       "the part (batch), and push all variables together",
+                       "table %u is of mode sync, where a worker pushes its part of a "
+                       "batch at once: call batch with the number of the part, and push "
+                       "all variables together",
                        d->table);
     d->in_batch = true;
     return 0;

@@ -159,8 +159,8 @@ static int check_counts(const struct operation *o, size_t vectors, size_t number
     if (more)
         return err_set(
             last_error(), TUG_EUSAGE,
-            "operation %s takes up to %d columns and u, and numbers a, b and x, one a "
-            "column; it was given %zu vectors and %zu numbers",
+            "operation %s takes up to %d columns and the vector u, and as numbers a, b "
+            "and an x for each column; it was given %zu vectors and %zu numbers",
             o->name, VECTORS_MAX - 1, vectors, numbers);
     return err_set(last_error(), TUG_EUSAGE,
                    "operation %s takes %zu vector%s and %zu number%s, not %zu and %zu",

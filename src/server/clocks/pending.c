@@ -409,11 +409,10 @@ static void refuse_late(struct shard *s, const struct pending *h)
     unsigned long long seconds = (s->now - h->since) / SECOND_NS;
     struct request_fields f = {.table = SPEC_MAX_TABLES};
     if (h->wants == WANTS_DRAIN) {
-        err_because(
-            &e, TUG_EIO, REASON_NO_ROOM, 0,
-            "no room now for an answer of %llu bytes: it has waited %llu s for others "
-            "to be read",
-            (unsigned long long)h->room, seconds);
+        err_because(&e, TUG_EIO, REASON_NO_ROOM, 0,
+                    "no room now for an answer of %llu bytes: it has waited %llu s for "
+                    "clients to read earlier answers",
+                    (unsigned long long)h->room, seconds);
         shard_refuse(s, &q, &e);
         return;
     }

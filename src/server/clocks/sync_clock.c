@@ -25,10 +25,11 @@ int sync_clock_check(uint64_t clock, uint8_t micro, uint8_t micros, struct err *
 {
     if (micros == 0 || micros > SHARD_MICROS || (micros & (micros - 1)) != 0 ||
         micro % micros != 0 || micro + micros > SHARD_MICROS)
-        return err_set(e, TUG_EUSAGE,
-                       "it covers %u micro-batches from %u on, but these must be an "
-                       "aligned power of two of the batch's %d",
-                       micros, micro, SHARD_MICROS);
+        return err_set(
+            e, TUG_EUSAGE,
+            "it covers %u micro-batches from number %u on; their number must be a power "
+            "of two, the first must be a multiple of it, and a batch has %d",
+            micros, micro, SHARD_MICROS);
     return sync_clock_check_number(clock, e);
 }
 

@@ -123,7 +123,7 @@ static int cold_dir(const struct shard *s, const struct shard_table *t,
     int n = snprintf(below, sizeof(below), "%s/%u-server%u-loop%u", t->spec.config.cold,
                      t->spec.id, me != NULL ? me->rank : 0, me != NULL ? me->loop : 0);
     if (n < 0 || n >= FILE_PATH_MAX)
-        return err_set(e, TUG_EUSAGE, "%s: too long a path", t->spec.config.cold);
+        return err_set(e, TUG_EUSAGE, "'%s': the path is too long", t->spec.config.cold);
     return roots_make_cold(s->o.roots, below, ret, e);
 }
 

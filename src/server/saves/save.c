@@ -243,10 +243,10 @@ static int check_tables(struct shard *s, struct save_run *r, struct err *e)
         save_file_name(r->tables[i].file, t->spec.config.name, member_id(s->member));
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(r->tables[i].file, r->tables[k].file) == 0)
-                return err_set(
-                    e, TUG_EUSAGE,
-                    "tables %u and %u are both named '%s', and their files would be, too",
-                    r->tables[k].id, t->spec.id, t->spec.config.name);
+                return err_set(e, TUG_EUSAGE,
+                               "tables %u and %u are both named '%s', so their files "
+                               "would have the same names",
+                               r->tables[k].id, t->spec.id, t->spec.config.name);
     }
     return 0;
 }
@@ -484,7 +484,8 @@ static void look_for_asker(struct shard *s, struct save_run *r)
     if (!gone && s->now - r->seen < save_timeout(s))
         return;
     err_set(&e, TUG_EIO, "save %llu: the node that asked for it %s %llu s",
-            (unsigned long long)r->id, gone ? "is gone, after" : "has been away for",
+            (unsigned long long)r->id,
+            gone ? "has left or died; the save has taken" : "has had no link for",
             (unsigned long long)((s->now - (gone ? r->since : r->seen)) / SECOND_NS));
     if (!give_up(s, &e))
         return;
@@ -512,8 +513,10 @@ static void say_too_late(const struct shard *s, const struct save_run *r, struct
 {
     unsigned long long id = r->id, seconds = (s->now - r->moved) / SECOND_NS;
     if (r->state == SAVE_TURN)
-        err_set(e, TUG_EIO, "save %llu has had its turn for %llu s and has not begun", id,
-                (unsigned long long)((s->now - r->since) / SECOND_NS));
+        err_set(e, TUG_EIO,
+                "save %llu could begin %llu s ago, but the node that asked for it has "
+                "not begun it",
+                id, (unsigned long long)((s->now - r->since) / SECOND_NS));
     else if (r->state == SAVE_WAITS)
         say_what_is_missing(s, r, e);
     else if (r->state == SAVE_CUTS)
