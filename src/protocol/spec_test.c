@@ -94,7 +94,8 @@ static void test_refusals(void **state)
     refuses(3, "embed=2", "embed has no effect on accessor plain");
     refuses(3, "accessor=ctr; by-squares=yes", "by-squares has no effect");
     refuses(3, "accessor=ctr; embedx-random=2", "embedx-random has no effect");
-    refuses(3, "accessor=features; dim=4; embedx-random=5", "embedx has 4 floats");
+    refuses(3, "accessor=features; dim=4; embedx-random=5",
+            "more than the 4 floats of embedx");
     refuses(3, "rule=sgd:prior=1", "needs a column that counts");
     // A table in which one group adds up values cannot be averaged.
     refuses(3,

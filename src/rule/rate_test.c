@@ -201,8 +201,8 @@ static void refused(void **state)
         {"piecewise:1=1,2=1,3=1,4=1,5=1,6=1,7=1,8=1,9=1,10=1,11=1,12=1,13=1,14=1,15=1,"
          "16=1,17=1",
          "at most 16"},
-        {"noam:dim=0", "has dim 0"},
-        {"noam:warmup=0", "has warmup 0"},
+        {"noam:dim=0", "dim of the noam schedule is 0"},
+        {"noam:warmup=0", "warmup of the noam schedule is 0"},
         {"noam:dim=4294967296", "not a whole number"},
         {"constant:steps=1", "no parameter 'steps'"},
     };

@@ -443,7 +443,7 @@ static void test_headers(void **state)
         {0, 'G', "does not speak tug's protocol"},
         {4, 99, "speaks version 99"},
         {5, 2, "damaged header"},
-        {7, 0xff, "unknown type"},
+        {7, 0xff, "which is unknown"},
         {11, 1, "more than the limit"},
         {12, 1, "damaged header"},
         {20, 2, "more than the limit"},

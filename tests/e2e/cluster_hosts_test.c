@@ -219,7 +219,7 @@ static void trains_with_tls(void **state)
     cluster_start_in(spaces[WORKER], "worker1",
                      "worker --scheduler 10.77.0.1:9100 %s -- %s", TLS_OF("worker"),
                      words);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     // Plain greetings while the cluster trains.
     say_hello_plainly("10.77.0.1", SCHEDULER_PORT);
     say_hello_plainly("10.77.0.2", SERVER_PORT);

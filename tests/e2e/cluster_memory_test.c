@@ -55,7 +55,7 @@ static void start(void)
     unsigned port = cluster_port("scheduler");
     snprintf(scheduler, sizeof(scheduler), "127.0.0.1:%u", port);
     cluster_start("server", "server --scheduler %s --memory 256M", scheduler);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     server_pid = cluster_pid("server");
     scheduler_pid = cluster_pid("scheduler");
 }

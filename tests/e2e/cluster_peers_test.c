@@ -264,7 +264,7 @@ static void strangers_change_nothing(void **state)
     for (int i = 0; i < 2; i++)
         linger(&l[i], ports[i]);
     cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s", ports[0], words);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     for (int i = 0; i < 2; i++) {
         send_what_is_refused(ports[i]);
         one_byte(&l[i]);

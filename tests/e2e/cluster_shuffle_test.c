@@ -107,7 +107,7 @@ static void worker_dies_while_dealing(void **state)
                                    "--pipe-command sh${IFS}wait.sh"));
     cluster_node("run", "worker 0");
     cluster_node("run", "worker 1");
-    cluster_await("run", "all are here");
+    cluster_await("run", "all have joined");
     await_lines("begun", 4);
     kill_worker("worker 1");
     cluster_await("run", "is gone");

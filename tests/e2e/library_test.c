@@ -57,7 +57,7 @@ static void forms_of_an_address(void **state)
                   "scheduler --servers 1 --workers 0 --cluster lib --transport unix");
     unsigned port = cluster_port("scheduler");
     cluster_start("server", "server --cluster lib --scheduler 127.0.0.1:%u", port);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     char local[FILES_PATH + 64], tcp[64];
     snprintf(local, sizeof(local), "unix://%s/tug/lib@%u.sock", files_dir, port);
     snprintf(tcp, sizeof(tcp), "tcp://127.0.0.1:%u", port);
@@ -170,7 +170,7 @@ static void communicators(void **state)
     for (int i = 0; i < 2; i++)
         cluster_start(files_path("server%d", i),
                       "server --cluster com --scheduler 127.0.0.1:%u", port);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     setenv("TUG_CLUSTER", "com", 1);
     setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", port), 1);
     check(open_client(&c, true, CLUSTER_PATIENCE));

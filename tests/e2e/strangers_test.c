@@ -23,7 +23,7 @@ static void begin_cluster(void)
     cluster_start("scheduler", "scheduler --workers 0");
     port = cluster_port("scheduler");
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
 }
 
 static void end_cluster(void)
@@ -118,7 +118,7 @@ static void any_order(void **state)
     port = cluster_free_port();
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
     cluster_start("scheduler", "scheduler --workers 0 --port %u", port);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     struct stat st;
     const char *path = files_path("%s/tug/tug@%u.token", files_dir, port);
     assert_int_equal(stat(path, &st), 0);
@@ -139,7 +139,7 @@ static void stale_token(void **state)
     cluster_wait("server", CLUSTER_PATIENCE);
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
     cluster_start("scheduler", "scheduler --workers 0 --port %u", port);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     end_cluster();
 }
 
@@ -257,7 +257,7 @@ static void orders_before_it_greets(void **state)
         cluster_start("scheduler", "scheduler --workers 0 %s", keys[0]);
         port = cluster_port("scheduler");
         cluster_start("server", "server --scheduler 127.0.0.1:%u %s", port, keys[1]);
-        cluster_await("scheduler", "all are here");
+        cluster_await("scheduler", "all have joined");
         cluster_signal("scheduler", SIGKILL);
         cluster_wait("scheduler", CLUSTER_PATIENCE);
         impostor_open(orders[i]);

@@ -21,7 +21,7 @@ static void start(void)
         cluster_start(files_path("server%u", i),
                       "server --scheduler 127.0.0.1:%u --save-root . --cold-root tiers",
                       tables_port);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
 }
 
 static void skip_without_rocksdb(void)

@@ -429,7 +429,7 @@ static void roots_of_servers(void **state)
         cluster_start(files_path("server%u", i),
                       "server --scheduler 127.0.0.1:%u --save-root inside%s", tables_port,
                       i == 0 ? " --load-root outside" : "");
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     tables_admin(0, "create --settings %s", TABLES_USERS);
     push("users", 1, 500);
     tables_admin(0, "save --table users --out inside/a/b");
@@ -456,7 +456,7 @@ static void roots_of_servers(void **state)
     cluster_start("scheduler", "scheduler --servers 1 --workers 0");
     tables_port = cluster_port("scheduler");
     cluster_start("server0", "server --scheduler 127.0.0.1:%u", tables_port);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
     tables_admin(0, "create --settings %s", TABLES_USERS);
     tables_admin(2, "save --table users --out inside");
     e2e_says("has no --save-root: start it with --save-root DIR");

@@ -16,7 +16,7 @@ void tables_start(unsigned servers)
                       "server --scheduler 127.0.0.1:%u --loops %u --save-root . "
                       "--load-root /",
                       tables_port, tables_loops > 0 ? tables_loops : 1);
-    cluster_await("scheduler", "all are here");
+    cluster_await("scheduler", "all have joined");
 }
 
 void tables_stop(void)

@@ -108,7 +108,7 @@ static void test_missing_loops(void **state)
     o.loops = 3;
     world_add_with(&w, &o);
     check_end(TUG_EIO, "waited 60 s for 2 of 2 servers and 1 of 1 worker: missing server "
-                       "0 (1 of its 3 loops are here), server 1, worker 0");
+                       "0 (1 of its 3 loops have joined), server 1, worker 0");
 }
 
 static json_t *status_of(void)
@@ -383,8 +383,8 @@ static void test_late_joins(void **state)
     assert_true(member_ended(surplus->m, &why));
     assert_int_equal(why.code, TUG_EIO);
     assert_string_equal(why.text,
-                        "this cluster was started for 1 server, and it is "
-                        "there; a server that is added later is started with --join");
+                        "this cluster was started for 1 server, and it has joined; a "
+                        "server that is added later is started with --join");
     assert_int_equal(member_rank(guest_add(WIRE_WORKER)->m), 2);
     world_crash(&w.actors[1]);
     world_run(&w, 6 * SECONDS);
@@ -823,7 +823,7 @@ static void test_status(void **state)
     check_owners(sparse);
     check_owners(json_object_get(json_object_get(j, "placement"), "dense"));
     check_operation(j, 0, "join", "server 0", "");
-    check_operation(j, 3, "phase", "scheduler", "all are here: 2 servers, 1 worker");
+    check_operation(j, 3, "phase", "scheduler", "all have joined: 2 servers, 1 worker");
     assert_int_equal(json_integer_value(json_object_get(third, "pieces_held")), 0);
     assert_true(json_is_number(json_object_get(third, "seconds_since_progress")));
     assert_null(

@@ -308,7 +308,7 @@ static void wrong_optimizers(void **state)
         {"sgd:learning_rate=nan", "nan"},
         {"sgd:learning_rate=-1", "-1"},
         {"sgd:begin_num_update=0.5", "begin_num_update cannot be 0.5"},
-        {"test:clip_gradient=1", "clips"},
+        {"test:clip_gradient=1", "cannot clip"},
         {"ftml:learning_rate=0", "learning_rate cannot be 0"},
         {"adam:nosuch=1", "it takes learning_rate beta1 beta2 epsilon lazy_update wd"},
         {"lars:layer=1", "does not take 'layer'"},

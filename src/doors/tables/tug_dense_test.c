@@ -235,7 +235,7 @@ static void operations_that_are_wrong(void **state)
     fails(tug_dense_operate(TUG_VECTOR_AU, two, 2, &a, 1, NULL),
           "operation au takes 1 vector and 1 number, not 2 and 1");
     fails(tug_dense_operate(TUG_VECTOR_AAX_BU, v.u, 2, &a, 1, NULL),
-          "numbers a, b and x");
+          "numbers a, b and an x");
     fails(tug_dense_operate((enum tug_vector_op)99, two, 1, NULL, 0, NULL),
           "there is no operation 99");
     tug_dense_close(two[1]);

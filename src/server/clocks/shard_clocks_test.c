@@ -208,8 +208,8 @@ static void test_refusals(void **state)
     } bad[] = {
         {0, 0, 0, 0, "0 micro-batches"},
         {0, 0, 3, 0, "3 micro-batches"},
-        {0, 2, 4, 0, "4 micro-batches from 2 on"},
-        {0, 16, 1, 0, "from 16 on"},
+        {0, 2, 4, 0, "4 micro-batches from number 2 on"},
+        {0, 16, 1, 0, "from number 16 on"},
         {0, 0, 32, 0, "32 micro-batches"},
         {0, 0, 1, WIRE_ALSO_PULL, "pull them afterwards"},
     };
