@@ -184,8 +184,8 @@ static void begin_when_all_are_here(struct scheduler *s)
         s->processes[i].placed = s->processes[i].role == WIRE_SERVER;
     uint32_t workers = scheduler_roster_complete(s, WIRE_WORKER);
     char text[OPERATION_TEXT];
-    snprintf(text, sizeof(text), "all have joined: %u server%s, %u worker%s", s->o.servers,
-             PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
+    snprintf(text, sizeof(text), "all have joined: %u server%s, %u worker%s",
+             s->o.servers, PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
     scheduler_say(s, "%s", text);
     scheduler_note(s, "phase", "scheduler", text);
 }
