@@ -121,6 +121,8 @@ void peers_message(struct client *c, van_link link, const struct van_message *m,
             greeted(p, now);
         else
             continue;
+        if (p->s.state == SESSION_OPEN) // the server's WELCOME may name a newer scheduler
+            member_heard_of(c->member, p->s.generation, now);
         c->next_due = now;
     }
 }
@@ -203,6 +205,7 @@ static void give_up_long_ones(struct peer *p, uint64_t now)
 uint64_t peer_tick(struct peer *p, uint64_t now)
 {
     give_up_long_ones(p, now);
+    session_tell(&p->s);
     if (p->s.state == SESSION_OPEN)
         return tick_slices(p, now);
     bool greets = p->s.state == SESSION_GREETING;

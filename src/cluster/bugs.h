@@ -16,6 +16,7 @@
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
     BUG(WITHOUT_FORGIVING, "without-forgiving")                                          \
+    BUG(WITHOUT_GENERATION, "without-generation")                                        \
     BUG(WITHOUT_HOLDS, "without-holds")                                                  \
     BUG(WITHOUT_IDENTITY, "without-identity")                                            \
     BUG(WITHOUT_LAST_PUSHES, "without-last-pushes")                                      \

@@ -172,7 +172,7 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
     else if (type == MSG_HEARTBEAT)
         m.heartbeat = (struct msg_heartbeat){some(k + 1), some(k + 2)};
     else if (type == MSG_ROSTER_WANTED)
-        m.roster_wanted = (struct msg_roster_wanted){some(k + 1)};
+        m.roster_wanted = (struct msg_roster_wanted){some(k + 1), k % 3};
     if (wire_name(type) != NULL && type != MSG_STOP)
         (void)van_send(v, link, type, some(k + 8), &m, NULL);
 }

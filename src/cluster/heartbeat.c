@@ -40,6 +40,20 @@ static void heartbeat_on_opened(void *ctx, van_link link, bool accepted, uint64_
     (void)session_opened(&h->s, link, now);
 }
 
+// Closes the link to a scheduler that a newer one has replaced: its members are gone to that
+// one, so it may take this process for dead.
+static void leave_replaced(struct heartbeat *h, uint64_t now)
+{
+    struct err why;
+    const struct node *n = h->node;
+    if (h->s.state != SESSION_OPEN || n->generation == NULL ||
+        h->s.generation >= atomic_load(n->generation))
+        return;
+    err_set(&why, TUG_EIO, "a newer scheduler has replaced it");
+    session_break(&h->s, &why, now);
+    h->next = now + SECOND_NS;
+}
+
 static void take_answer(struct heartbeat *h, const struct van_message *m, uint64_t now)
 {
     h->heard_at = now > 0 ? now : 1;
@@ -62,7 +76,8 @@ static void heartbeat_on_message(void *ctx, van_link link, struct van_message *m
         h->next = now;
     else if (news == SESSION_REFUSED)
         h->next = now + SECOND_NS;
-    else if (news == SESSION_MESSAGE)
+    leave_replaced(h, now);
+    if (news == SESSION_MESSAGE && h->s.state == SESSION_OPEN)
         take_answer(h, m, now);
 }
 
@@ -114,6 +129,7 @@ static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
         return h->next;
     h->next = now + SECOND_NS;
     tell_wait(h, now);
+    leave_replaced(h, now);
     (void)session_tick(&h->s, now); // closes the link if the scheduler is silent
     if (h->s.state == SESSION_CLOSED) {
         // An attempt to connect that hangs is given up and replaced.

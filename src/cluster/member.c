@@ -141,6 +141,45 @@ void member_serve(struct member *m, struct van *v, uint64_t now)
     member_check(m, now);
 }
 
+// Takes the newest generation that any member of the process knows, and tells them of its
+// own.
+static void share_generation(struct member *m)
+{
+    uint64_t all = m->o.generation != NULL ? atomic_load(m->o.generation) : 0;
+    if (all > m->who.generation)
+        m->who.generation = all;
+    while (m->o.generation != NULL && all < m->who.generation &&
+           !atomic_compare_exchange_weak(m->o.generation, &all, m->who.generation))
+        ;
+}
+
+// If a newer scheduler has replaced the one at the other end: tells it so, since it may not
+// know, and closes the link.
+static void leave_replaced(struct member *m, uint64_t now)
+{
+    struct err why;
+    bool was_here = member_is_here(m);
+    if (m->s.state != SESSION_OPEN || m->ended || !member_is_behind(m))
+        return;
+    session_greet(m->side.van, m->s.link, &m->who);
+    err_set(&why, TUG_EIO,
+            "generation %llu of the scheduler is still there, but generation %llu has "
+            "replaced it",
+            (unsigned long long)m->s.generation, (unsigned long long)m->who.generation);
+    session_break(&m->s, &why, now);
+    if (was_here)
+        m->lost_at = now;
+}
+
+void member_heard_of(struct member *m, uint64_t generation, uint64_t now)
+{
+    if (generation > m->who.generation)
+        m->who.generation = generation;
+    share_generation(m);
+    leave_replaced(m, now);
+    member_check(m, now);
+}
+
 static void member_join(struct member *m, uint64_t now)
 {
     struct msg_join msg = {
@@ -209,7 +248,8 @@ static bool keep_secret(uint8_t to[MAC_BYTES], struct wire_text from)
 
 static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
 {
-    if (member_is_here(m) || msg->node == 0 || msg->session == 0)
+    if (member_is_here(m) || msg->node == 0 || msg->session == 0 ||
+        msg->generation != m->s.generation)
         return;
     if (is_somebody_else(m, msg)) {
         char why[ERR_TEXT_MAX];
@@ -227,13 +267,30 @@ static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
     m->rank = msg->rank;
     m->who.has_secret = keep_secret(m->who.secret, msg->secret);
     m->has_key = keep_secret(m->key, msg->key);
+    if (msg->generation > m->who.generation)
+        m->who.generation = msg->generation;
+    share_generation(m);
+    leave_replaced(m, now); // another member of the process may know a newer one
+    if (!member_is_here(m))
+        return;
     member_resend(m, now, true);
 }
 
 static void ask_roster(struct member *m, uint64_t request)
 {
-    struct msg_roster_wanted msg = {.version = m->roster.version};
+    struct msg_roster_wanted msg = {.version = m->roster.version,
+                                    .generation = m->roster.generation};
     member_send(m, MSG_ROSTER_WANTED, request, &msg);
+}
+
+// Returns whether a roster is newer than the member's. The versions of two schedulers that
+// live at the same time cannot be compared.
+static bool is_newer(const struct member *m, const struct msg_roster *msg)
+{
+    const struct roster *had = &m->roster;
+    if (msg->generation == had->generation || bug_in(m->o.bugs, WITHOUT_GENERATION))
+        return msg->version > had->version;
+    return msg->generation > had->generation;
 }
 
 // Takes a roster and acknowledges it, since the scheduler repeats each roster until it is
@@ -241,9 +298,9 @@ static void ask_roster(struct member *m, uint64_t request)
 // own id yet cannot tell which partitions it owns.
 static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t now)
 {
-    if (m->who.id == 0)
+    if (m->who.id == 0 || msg->generation != m->s.generation)
         return;
-    if (msg->version > m->roster.version) {
+    if (is_newer(m, msg)) {
         struct roster r;
         struct err e = {0};
         int rc = roster_decode(&r, msg, &e);
@@ -321,7 +378,7 @@ static void heard(struct member *m, const struct van_message *msg, uint64_t now)
         stop(m, &msg->m->stop);
         break;
     case MSG_FORGET:
-        if (m->o.forget != NULL)
+        if (m->o.forget != NULL && msg->m->forget.generation == m->s.generation)
             m->o.forget(m->o.ctx, &msg->m->forget);
         break;
     case MSG_VIEW:
@@ -354,7 +411,9 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
     case SESSION_NOTHING:
         break;
     case SESSION_GREETED:
-        member_join(m, now);
+        leave_replaced(m, now);
+        if (m->s.state == SESSION_OPEN)
+            member_join(m, now);
         break;
     case SESSION_REFUSED:
         member_refused(m, &m->s.why);
@@ -426,6 +485,8 @@ uint64_t member_tick(struct member *m, uint64_t now)
     if (m->side.van == NULL || m->left)
         return VAN_NEVER;
     forgive_silence(m, now);
+    share_generation(m);
+    leave_replaced(m, now);
     uint64_t next = tick(m, now);
     // The member runs often enough to notice that it was stopped: see forgive_silence.
     m->due = m->ended ? 0 : clock_earlier(next, now + m->o.scheduler_timeout_ns / 8);

@@ -8,10 +8,16 @@
 // reached for `scheduler_timeout_ns`, or says STOP, or gives the node up, the member has
 // ended: member_ended returns the reason.
 //
+// A scheduler that is started again with its state has the next generation, and the one
+// before may still live. A member follows the newest generation of which it has heard: it
+// takes no message of an older one, closes the link to it, and tells it the newer
+// generation in HELLO, so that it ends.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_MEMBER_H
 #define TUG_CLUSTER_MEMBER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,6 +49,9 @@ struct member_options {
     uint64_t resend_ns; // interval at which an unanswered request to the scheduler is
                         // sent again; 0: 2 s
     uint64_t bugs;      // tests: injected bugs (cluster/bugs.h) of the node
+    // The newest generation of which the process knows, shared by all members and the
+    // heartbeats of a process; NULL: the member shares it with no other.
+    _Atomic uint64_t *generation;
     // Is called when a new roster has arrived (its epoch may be the same). May be NULL.
     void (*changed)(void *ctx, const struct roster *r, uint64_t now);
     // forget is called on servers: no more pushes of this piece will come. view is called
@@ -79,6 +88,10 @@ const struct session_who *member_who(const struct member *m);
 // *ret_session are the node and the session of the peer.
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
+
+// Tells the member of a generation of the scheduler that a peer knows which has proven
+// itself.
+void member_heard_of(struct member *m, uint64_t generation, uint64_t now);
 
 // Returns the node's id; 0 if it has not joined yet.
 uint32_t member_id(const struct member *m);

@@ -35,6 +35,16 @@ static void roster_is_whole(const struct member *m)
         assert(m->roster.epoch == 0 || m->roster.owners[space] != NULL);
 }
 
+// A member that may still act has an open link only to a scheduler of the newest generation
+// that it knows, and a roster of no newer one.
+static void follows_the_newest(const struct member *m)
+{
+    if (bug_in(m->o.bugs, WITHOUT_GENERATION))
+        return;
+    assert(m->ended || m->s.state != SESSION_OPEN || !member_is_behind(m));
+    assert(m->roster.generation <= m->who.generation);
+}
+
 // Times of past events are not later than now; deadlines are computed from them.
 static void times_have_been(const struct member *m, uint64_t now)
 {
@@ -97,6 +107,7 @@ void member_check(const struct member *m, uint64_t now)
     somebody_dials(m);
     joined_as_somebody(m);
     roster_is_whole(m);
+    follows_the_newest(m);
     times_have_been(m, now);
     asks_hold(m);
     barriers_hold(m);

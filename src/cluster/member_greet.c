@@ -73,6 +73,17 @@ static int check_hello(const struct member *m, const struct van_message *msg,
     return 0;
 }
 
+// Takes the generation of the scheduler that the peer knows. Only servers can check that the
+// peer is a member, and tools that have joined are not believed, because a
+// newer generation takes the scheduler from this node.
+static void take_generation(struct member *m, const struct msg_hello *hello,
+                            const struct van_trust *trust)
+{
+    if (m->o.role == WIRE_SERVER && hello->session != 0 &&
+        wire_right(trust->role) >= WIRE_FROM_WORK)
+        member_heard_of(m, hello->generation, van_now(m->side.van));
+}
+
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e)
 {
@@ -88,9 +99,11 @@ int member_greeted(struct member *m, van_link link, const struct van_message *ms
             *e = why;
         return refuse_link(m, link, &why);
     }
+    take_generation(m, &msg->m->hello, &trust);
     struct msg_welcome welcome = {
         .role = (uint8_t)m->o.role,
         .node = m->who.id,
+        .generation = m->who.generation,
         .version = wire_text(tug_version()),
     };
     bool proves = m->o.role == WIRE_SERVER && msg->m->hello.session != 0;

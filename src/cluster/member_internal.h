@@ -87,6 +87,12 @@ static inline bool member_is_here(const struct member *m)
     return m->s.state == SESSION_OPEN && m->here == m->s.link;
 }
 
+// Returns whether the scheduler at the other end of the link is of an older generation.
+static inline bool member_is_behind(const struct member *m)
+{
+    return m->s.generation < m->who.generation && !bug_in(m->o.bugs, WITHOUT_GENERATION);
+}
+
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);
 
 // Repeats requests without an answer that are due, or all of them if `again` is set.

@@ -246,8 +246,10 @@ static void impostor_message(void *ctx, van_link link, struct van_message *m,
     struct impostor *x = ctx;
     (void)now;
     if (m->type == MSG_HELLO)
-        van_send(x->v, link, MSG_WELCOME, 0,
-                 &(struct msg_welcome){.role = WIRE_SCHEDULER, .node = 1}, NULL);
+        van_send(
+            x->v, link, MSG_WELCOME, 0,
+            &(struct msg_welcome){.role = WIRE_SCHEDULER, .node = 1, .generation = 1},
+            NULL);
     else if (m->type == MSG_JOIN)
         van_send(x->v, link, MSG_JOINED, m->request, &x->joined, NULL);
 }
@@ -265,7 +267,8 @@ static void test_rejoins_as_the_same_node_only(void **state)
         sim_crash(w.sim, w.v);
         assert_int_equal(sim_van_open(&x.v, w.sim, "impostor", &h, NULL), 0);
         assert_int_equal(van_listen(x.v, "sim://scheduler", address, NULL), 0);
-        x.joined = (struct msg_joined){.node = member_id(m) + 2 * (what == 1),
+        x.joined = (struct msg_joined){.generation = 1,
+                                       .node = member_id(m) + 2 * (what == 1),
                                        .session = member_session(m) + (what == 2),
                                        .rank = member_rank(m) + (what == 3)};
         world_run(&w, 5 * SECONDS);

@@ -178,6 +178,7 @@ static int take_name(struct node *n, const char *name, struct err *e)
 int node_open(struct node *n, const struct node_options *o, struct err *e)
 {
     *n = (struct node){.options = *o};
+    n->generation = &n->newest;
     budget_open(&n->budget, budget_of(o->memory, NULL));
     TRY(take_name(n, o->cluster != NULL ? o->cluster : "tug", e));
     if (getrandom(&n->process, sizeof(n->process), 0) != sizeof(n->process))
@@ -354,6 +355,7 @@ struct member_options node_member(const struct node *n, enum wire_role role,
         .pid = (uint32_t)getpid(),
         .host = n->host,
         .address = address,
+        .generation = n->generation,
         .scheduler_timeout_ns = (uint64_t)(node_scheduler_timeout(n) * (double)SECOND_NS),
     };
     if (getrandom(&o.ticket, sizeof(o.ticket), 0) != sizeof(o.ticket))

@@ -80,6 +80,10 @@ struct node {
     // end; heartbeats set *leave when it may end (see heartbeat.h).
     const atomic_bool *asked;
     atomic_bool *leave;
+    // The newest generation of the scheduler that a member of the process knows; NULL before
+    // node_open.
+    _Atomic uint64_t *generation;
+    _Atomic uint64_t newest; // *generation
 };
 
 // Reads keys and finds the address of the interface. The strings of *o may be freed

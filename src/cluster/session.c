@@ -22,6 +22,7 @@ void session_greet(struct van *v, van_link link, const struct session_who *who)
         .node = who->id,
         .session = who->number,
         .unix_ns = who->role == WIRE_TOOL ? clock_unix_ns() : 0,
+        .generation = who->generation,
         .version = wire_text(tug_version()),
     };
     if (who->has_secret && proof_hello(proof, who->secret, &trust))
@@ -76,11 +77,23 @@ bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
     return s->link != 0;
 }
 
+static void greet(struct session *s)
+{
+    s->told = s->side->who->generation;
+    session_greet(s->side->van, s->link, s->side->who);
+}
+
+void session_tell(struct session *s)
+{
+    if (s->state == SESSION_OPEN && s->told < s->side->who->generation)
+        greet(s);
+}
+
 static void ask(struct session *s, uint64_t now)
 {
     s->asked_at = now;
     if (s->state == SESSION_GREETING)
-        session_greet(s->side->van, s->link, s->side->who);
+        greet(s);
     else
         (void)van_send(s->side->van, s->link, MSG_PING, PING_REQUEST,
                        &(struct msg_ping){}, NULL);
@@ -154,6 +167,7 @@ enum session_news session_message(struct session *s, van_link link,
         return SESSION_REFUSED;
     }
     if (greets) {
+        s->generation = m->m->welcome.generation;
         s->state = SESSION_OPEN;
         s->wait = 0;
     }

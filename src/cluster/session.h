@@ -28,6 +28,8 @@ struct session_who {
     enum wire_role role;
     uint32_t id;
     uint64_t number;
+    uint64_t
+        generation;  // newest generation of the scheduler that this end knows; 0: none
     bool has_secret; // whether `secret` is set (cluster/proof.h)
     uint8_t secret[MAC_BYTES];
 };
@@ -52,12 +54,14 @@ struct session {
     const struct session_side *side;
     enum wire_role role; // role that the other end must have; WIRE_NOBODY: any
     enum session_state state;
-    van_link link;     // 0 if the session is closed
-    uint64_t due;      // time of the next attempt to connect, if the session is closed
-    uint64_t wait;     // the last delay before connecting again
-    uint64_t heard_at; // time of the last sign of life that was an answer
-    uint64_t asked_at; // time at which HELLO, PING or another question was last sent
-    struct err why;    // why the session closed the last time
+    van_link link;       // 0 if the session is closed
+    uint64_t due;        // time of the next attempt to connect, if the session is closed
+    uint64_t wait;       // the last delay before connecting again
+    uint64_t heard_at;   // time of the last sign of life that was an answer
+    uint64_t asked_at;   // time at which HELLO, PING or another question was last sent
+    uint64_t generation; // of the scheduler, as the other end's WELCOME says; 0: none
+    uint64_t told;       // the generation in the last HELLO on this link
+    struct err why;      // why the session closed the last time
 };
 
 enum session_news {
@@ -90,6 +94,10 @@ static inline bool session_is_asked(const struct session *s)
 {
     return s->state == SESSION_OPEN && s->asked_at > s->heard_at;
 }
+
+// Tells the other end by another HELLO if this end has learned of a newer generation of the
+// scheduler since the last one.
+void session_tell(struct session *s);
 
 void session_break(struct session *s, const struct err *why, uint64_t now);
 void session_end(struct session *s); // closes the session for good

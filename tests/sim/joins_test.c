@@ -50,6 +50,7 @@ static void of_a_worker(struct one *x, van_link link, const struct van_message *
         x->session = m->m->joined.session;
     } else if (m->type == MSG_ROSTER) {
         x->version = have.version = m->m->roster.version;
+        have.generation = m->m->roster.generation;
         van_send(x->v, link, MSG_ROSTER_WANTED, 0, &have, NULL);
     } else if (m->type == MSG_PING) {
         van_send(x->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);

@@ -56,6 +56,8 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
         rc = err_nomem(e, "the roster");
     if (rc == 0)
         rc = scheduler_keep_open(s, e);
+    if (rc == 0 && s->keep == NULL)
+        s->roster.generation = s->generation = 1;
     if (rc != 0) {
         scheduler_close(s);
         return rc;
@@ -210,6 +212,32 @@ static void turn_away(struct scheduler *s, struct link *l, int code, const char 
     scheduler_forget_link(s, l);
 }
 
+// Returns whether the peer has joined a scheduler of a later generation. Only members that
+// work for the cluster are believed, because this ends the scheduler.
+static bool knows_newer(const struct scheduler *s, const struct link *l,
+                        const struct msg_hello *m)
+{
+    const struct van_trust trust = van_trust(s->van, l->link);
+    const struct proof_of whose = {m->session, m->node, m->role};
+    uint8_t secret[MAC_BYTES];
+    return m->generation > s->generation && !bug_in(s->o.bugs, WITHOUT_GENERATION) &&
+           wire_right(trust.role) >= WIRE_FROM_WORK &&
+           proof_check(secret, s->o.session_key, &whose, &trust, m->proof);
+}
+
+// Ends this scheduler, but not the cluster: from now on it says nothing and keeps nothing.
+static void be_replaced(struct scheduler *s, const struct link *l, uint64_t by)
+{
+    s->replaced = s->finished = true;
+    s->phase = SCHEDULER_ENDING;
+    s->phase_at = s->now;
+    err_set(&s->end, TUG_EIO,
+            "generation %" PRIu64 " of the scheduler has taken over the cluster, as %s "
+            "says, so this one, generation %" PRIu64
+            ", ends; the cluster goes on, and nothing needs to be done",
+            by, van_peer(s->van, l->link), s->generation);
+}
+
 static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m)
 {
     if (m->cluster != s->o.cluster) {
@@ -228,9 +256,14 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
         turn_away(s, l, TUG_EUSAGE, "its certificate or token is for another role");
         return;
     }
+    if (knows_newer(s, l, m)) {
+        be_replaced(s, l, m->generation);
+        return;
+    }
     struct msg_welcome welcome = {
         .role = WIRE_SCHEDULER,
         .node = 1,
+        .generation = s->generation,
         .unix_ns = scheduler_unix_ns(s),
         .version = wire_text(tug_version()),
     };
@@ -293,10 +326,12 @@ void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t
                                    const struct msg_roster_wanted *m)
 {
     struct sched_node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
-    if (n != NULL && m->version > n->roster_version && m->version <= s->roster.version)
+    bool ours = m->generation == s->generation; // not a version of a scheduler before
+    if (n != NULL && ours && m->version > n->roster_version &&
+        m->version <= s->roster.version)
         n->roster_version = m->version;
     // A message without a request number only acknowledges a roster.
-    if (request != 0 || m->version < s->roster.version)
+    if (request != 0 || !ours || m->version < s->roster.version)
         scheduler_send_roster(s, n, l->link, request);
 }
 
@@ -379,7 +414,7 @@ static void scheduler_on_message(void *ctx, van_link link, struct van_message *m
 {
     struct scheduler *s = ctx;
     s->now = now;
-    struct link *l = find_link(s, link);
+    struct link *l = s->replaced ? NULL : find_link(s, link);
     if (l != NULL)
         from_link(s, l, m);
     scheduler_check(s);
@@ -432,6 +467,8 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
 {
     struct scheduler *s = ctx;
     s->now = now;
+    if (s->replaced)
+        return VAN_NEVER;
     forgive_silence(s);
     take_out_links(s);
     uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));

@@ -258,8 +258,10 @@ struct scheduler {
 
     // The journal and what waits for it (scheduler_keep.c); NULL without a journal.
     struct keep *keep;
-    bool restored;      // the journal had the state of a cluster
-    uint64_t starts;    // the number of schedulers that were started with this journal
+    bool restored; // the journal had the state of a cluster
+    // The number of schedulers that were started with this journal; 1 without one.
+    uint64_t generation;
+    bool replaced;      // a scheduler of a later generation has taken over
     uint64_t unix_base; // time since 1970 at which this scheduler was started
 
     uint64_t events; // number of events so far, which scheduler_check counts

@@ -23,6 +23,9 @@
 // The journal is replaced by the current rows when it has grown by this many bytes, and
 // to four times of its size after the last time.
 enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
+// The most sessions and moves for which a scheduler that is thought to be dead may still
+// give numbers.
+enum { NUMBERS = 1 << 24 };
 
 // Each row of a group begins with this head.
 struct row_head {
@@ -419,7 +422,7 @@ int scheduler_keep_open(struct scheduler *s, struct err *e)
     if (leases_keep(s->leases) != 0)
         return err_nomem(e, "the journal of the scheduler");
     TRY(restore(s, e));
-    s->starts++;
+    s->roster.generation = ++s->generation;
     return keep_all(s, e);
 }
 
@@ -476,11 +479,14 @@ void scheduler_keep_serve(struct scheduler *s)
         m->list[i].began = m->list[i].heard = m->list[i].grown = m->list[i].handed_at =
             s->now;
     m->planned_at = m->told_at = m->look_at = s->now;
+    // The scheduler before may still live, and must not give the same numbers.
+    s->session += NUMBERS;
+    m->last_id += NUMBERS;
     part_with_driver(s);
     char text[OPERATION_TEXT];
     snprintf(text, sizeof(text),
-             "this is start %" PRIu64 ", which continues with the saved state",
-             s->starts);
+             "this is generation %" PRIu64 ", which continues with the saved state",
+             s->generation);
     scheduler_say(s, "the scheduler was started again: %s", text);
     scheduler_note(s, "restart", "scheduler", text);
 }

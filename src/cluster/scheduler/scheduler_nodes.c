@@ -404,6 +404,7 @@ static void tell_joined(struct scheduler *s, const struct sched_node *n, uint64_
         .node = n->n.id,
         .session = n->n.session,
         .rank = n->n.rank,
+        .generation = s->generation,
         .secret = {(const char *)secret, MAC_BYTES},
     };
     if (n->n.role == WIRE_SERVER)

@@ -69,7 +69,7 @@ static void test_barrier_far_ahead(void **state)
     world_run(&w, SECONDS);
     guest_say(MSG_ROSTER_WANTED,
               // a version of the roster that will never exist
-              &(struct msg_roster_wanted){.version = 1000});
+              &(struct msg_roster_wanted){.version = 1000, .generation = 1});
     struct msg_barrier m = {.group = WIRE_GROUP_WORKERS, .generation = UINT64_MAX};
     guest_say(MSG_BARRIER, &m);
     assert_int_equal(guest.type, MSG_ERROR);
@@ -183,7 +183,8 @@ static void test_parts(void **state)
         guest_say_hello(CLUSTER);
         guest_say(MSG_JOIN, &join);
         assert_int_not_equal(guest.value, 0);
-        guest_say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){.version = 1000});
+        guest_say(MSG_ROSTER_WANTED,
+                  &(struct msg_roster_wanted){.version = 1000, .generation = 1});
         for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
             guest_say(asked[i].type, &(union wire_any){0});
             bool may = roles[r] == WIRE_WORKER   ? asked[i].worker

@@ -36,7 +36,7 @@ static void row_meta(struct row *r, struct scheduler *s)
     ROW_NUMBER(r, s->o.workers);
     ROW_NUMBER(r, s->o.partition_bits);
     ROW_NUMBER(r, s->o.session_base);
-    ROW_NUMBER(r, s->starts);
+    ROW_NUMBER(r, s->generation);
     ROW_NUMBER(r, s->o.pid);
     row_bytes(r, s->o.session_key, sizeof(s->o.session_key));
     row_text(r, s->address, sizeof(s->address));

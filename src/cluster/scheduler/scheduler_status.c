@@ -209,6 +209,7 @@ int scheduler_json(const struct scheduler *s, struct buf *ret)
     json_out_text(&o, "cluster", cluster);
     json_out_text(&o, "address", s->address);
     json_out_text(&o, "phase", phase_names[s->phase]);
+    json_out_u64(&o, "generation", s->generation);
     json_out_u64(&o, "epoch", s->roster.epoch);
     json_out_u64(&o, "roster_version", s->roster.version);
     json_out_u64(&o, "servers_wanted", s->o.servers);

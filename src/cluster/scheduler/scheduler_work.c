@@ -210,7 +210,7 @@ static void send_forgets(struct scheduler *s)
     uint64_t known = known_to_servers(s);
     uint32_t n = 0;
     while (n < s->n_forgets && s->forgets[n].version <= known)
-        n++;
+        s->forgets[n++].msg.generation = s->generation;
     for (uint32_t i = 0; i < s->n_nodes && n > 0; i++)
         for (uint32_t k = 0; k < n && s->nodes[i].n.role == WIRE_SERVER; k++)
             scheduler_send(s, s->nodes[i].link, MSG_FORGET, 0, &s->forgets[k].msg);
