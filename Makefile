@@ -119,6 +119,7 @@ sim: ## run SEEDS=100000 simulated clusters, from seed FROM=1 on; prints a faili
 	@build/tests/sim/test_sim_barriers --seeds $(SEEDS) --from $(FROM)
 	@build/tests/sim/test_sim_collects --seeds $(SEEDS) --from $(FROM)
 	@build/tests/sim/test_sim_batches --seeds $(SEEDS) --from $(FROM)
+	@build/tests/sim/test_sim_cluster --state --seeds $(SEEDS) --from $(FROM)
 
 format: ## put all C files into the format of .clang-format, and wrap comments that are too wide
 	@find bench include src tests -name '*.[ch]' -exec tools/wrap {} + -exec clang-format -i {} +

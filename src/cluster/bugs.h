@@ -12,6 +12,7 @@
 // BUG(enumerator, name)
 #define CLUSTER_BUGS(BUG)                                                                \
     BUG(ACKNOWLEDGE_BEFORE_APPLY, "acknowledge-before-apply")                            \
+    BUG(ANSWERED_BEFORE_DURABLE, "answered-before-durable")                              \
     BUG(WITHOUT_ANSWERS, "without-answers")                                              \
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
@@ -29,6 +30,20 @@
     BUG(WITHOUT_REDIAL, "without-redial")                                                \
     BUG(WITHOUT_REPEAT_CHECK, "without-repeat-check")                                    \
     BUG(WITHOUT_ROSTER_OF_SAVES, "without-roster-of-saves")                              \
+    BUG(WITHOUT_ROW_CLUSTER, "without-row-cluster")                                      \
+    BUG(WITHOUT_ROW_COLLECTED, "without-row-collected")                                  \
+    BUG(WITHOUT_ROW_DATA, "without-row-data")                                            \
+    BUG(WITHOUT_ROW_FORGETS, "without-row-forgets")                                      \
+    BUG(WITHOUT_ROW_GROUP, "without-row-group")                                          \
+    BUG(WITHOUT_ROW_MOVES, "without-row-moves")                                          \
+    BUG(WITHOUT_ROW_NODE, "without-row-node")                                            \
+    BUG(WITHOUT_ROW_OWNERS, "without-row-owners")                                        \
+    BUG(WITHOUT_ROW_PASS, "without-row-pass")                                            \
+    BUG(WITHOUT_ROW_PIECES, "without-row-pieces")                                        \
+    BUG(WITHOUT_ROW_PROCESS, "without-row-process")                                      \
+    BUG(WITHOUT_ROW_REPORT, "without-row-report")                                        \
+    BUG(WITHOUT_ROW_WANTED, "without-row-wanted")                                        \
+    BUG(WITHOUT_ROW_WORK, "without-row-work")                                            \
     BUG(WITHOUT_SECOND_REPORTS, "without-second-reports")                                \
     BUG(WITHOUT_SESSION_CHECK, "without-session-check")                                  \
     BUG(WITHOUT_SIGNS, "without-signs")                                                  \

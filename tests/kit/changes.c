@@ -180,7 +180,7 @@ void changes_act(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;
     uint64_t now = sim_now(c->stage->sim);
-    if (c->stage->restarted)
+    if (c->stage->restarted || stage_is_down(c->stage))
         return;
     let_leave(c);
     compare_all(c);
@@ -236,6 +236,8 @@ static int unsettled_server(const struct changes *c)
 static bool is_settled(struct changes *c)
 {
     const struct scheduler *s = c->stage->scheduler;
+    if (stage_is_down(c->stage))
+        return false;
     let_leave(c);
     if (s->phase != SCHEDULER_RUNNING)
         return true;
@@ -270,7 +272,7 @@ bool changes_end(struct changes *c)
     uint64_t until = sim_now(s->sim) + 200 * SECOND;
     c->next = VAN_NEVER;
     while (s->failure.code == 0 && !is_settled(c))
-        if (!sim_step(s->sim, until))
+        if (!stage_let(s, until))
             tell_unsettled(c);
     return s->failure.code == 0;
 }

@@ -16,12 +16,14 @@
 enum { NEAR_SEEDS = 20 };
 
 static const struct seeds *all;
+static bool keeps; // --state
 static char dir[64];
 
 // Runs the seeds and returns the first that fails, with the reason in *e; 0 if none does.
 static uint64_t run(struct seeds_run *r, uint64_t from, uint64_t seeds, struct err *e)
 {
     r->dir = dir;
+    r->keeps = keeps;
     for (r->seed = from; r->seed < from + seeds; r->seed++)
         if (stage_run(all->world, r, e) != 0)
             return r->seed;
@@ -44,19 +46,28 @@ static void test_all_holds(void **state)
     struct seeds_run r = {.counts = counts};
     struct err e = {0};
     (void)state;
-    failed = run(&r, 1, all->seeds, &e);
-    for (int i = 0; i < SEEDS_KEPT && all->kept[i] != 0 && failed == 0; i++)
-        failed = run(&r, all->kept[i], 1, &e);
+    const uint64_t *kept = keeps ? all->state_kept : all->kept;
+    failed = run(&r, 1, keeps ? all->state_seeds : all->seeds, &e);
+    for (int i = 0; i < SEEDS_KEPT && kept[i] != 0 && failed == 0; i++)
+        failed = run(&r, kept[i], 1, &e);
     if (failed != 0)
-        fail_msg("%s --trace --seed %llu: %s", all->program, (unsigned long long)failed,
-                 e.text);
-    all->check(counts, all->seeds);
+        fail_msg("%s%s --trace --seed %llu: %s", all->program, keeps ? " --state" : "",
+                 (unsigned long long)failed, e.text);
+    if (keeps)
+        assert_true(r.came_back > all->state_seeds);
+    else
+        all->check(counts, all->seeds);
+}
+
+static const struct seeds_bug *bugs_of(void)
+{
+    return keeps ? all->state_bugs : all->bugs;
 }
 
 static void test_bugs_are_found(void **state)
 {
     (void)state;
-    for (const struct seeds_bug *b = all->bugs; b->bug != NO_BUG; b++) {
+    for (const struct seeds_bug *b = bugs_of(); b->bug != NO_BUG; b++) {
         uint64_t counts[SEEDS_COUNTS] = {0};
         struct seeds_run r = {.bug = b->bug, .counts = counts};
         struct err e = {0};
@@ -98,7 +109,7 @@ static bool number(const char *text, uint64_t *ret)
 
 static const struct seeds_bug *bug_named(const char *text)
 {
-    for (const struct seeds_bug *b = all->bugs; b->bug != NO_BUG; b++)
+    for (const struct seeds_bug *b = bugs_of(); b->bug != NO_BUG; b++)
         if (strcmp(text, name_of(b)) == 0)
             return b;
     return NULL;
@@ -106,9 +117,10 @@ static const struct seeds_bug *bug_named(const char *text)
 
 static int usage(const char *argv0)
 {
-    fprintf(stderr,
-            "usage: %s [--seeds N] [--from M] [--seed S] [--trace] [--bug NAME]\n",
-            argv0);
+    fprintf(
+        stderr,
+        "usage: %s [--state] [--seeds N] [--from M] [--seed S] [--trace] [--bug NAME]\n",
+        argv0);
     return 2;
 }
 
@@ -128,8 +140,8 @@ static int run_by_hand(struct seeds_run *r, const struct seeds_bug *bug, uint64_
                all->counted[i]);
     printf("\n");
     if (failed != 0)
-        printf("%s\nagain, with every event: %s --trace%s%s --seed %llu\n", e.text,
-               all->program, bug != NULL ? " --bug " : "",
+        printf("%s\nagain, with every event: %s%s --trace%s%s --seed %llu\n", e.text,
+               all->program, keeps ? " --state" : "", bug != NULL ? " --bug " : "",
                bug != NULL ? name_of(bug) : "", (unsigned long long)failed);
     return failed != 0;
 }
@@ -171,5 +183,8 @@ int seeds_main(const struct seeds *s, int argc, char **argv)
         cmocka_unit_test(test_bugs_are_found),
     };
     all = s;
+    keeps = argc > 1 && strcmp(argv[1], "--state") == 0;
+    argc -= keeps;
+    argv += keeps;
     return argc > 1 ? by_hand(argc, argv) : cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -3,6 +3,9 @@
 //
 //     test_sim_x --seeds 100000 [--from 1] [--bug NAME]   stops at the first failure
 //     test_sim_x --seed 4711 --trace                      runs one seed, and prints every event
+//     test_sim_x --state ...                              with schedulers that die and come back
+//
+// test_sim_x --state alone is a test.
 //
 // By hand the exit status is 0 if all seeds passed, 1 if a seed failed (the last line
 // names it), and 2 for wrong usage.
@@ -18,13 +21,15 @@
 #include "base/err.h"
 #include "cluster/bugs.h"
 
-enum { SEEDS_COUNTS = 13, SEEDS_BUGS = 20, SEEDS_KEPT = 16 };
+enum { SEEDS_COUNTS = 14, SEEDS_BUGS = 20, SEEDS_KEPT = 16 };
 
 struct seeds_run {
     uint64_t seed;
     int bug; // the bug to simulate, as in struct seeds_bug
     bool trace;
-    const char *dir; // directory for saves; it is empty before and after
+    bool keeps; // the scheduler has a journal, dies and comes back (kit/restarts.h)
+    uint64_t came_back; // number of deaths of schedulers that have a journal
+    const char *dir;    // directory for saves; it is empty before and after
     // The number of events of each kind, summed over all seeds, because worlds without
     // such events would find no defect.
     uint64_t *counts;
@@ -40,11 +45,13 @@ struct seeds_bug {
 struct seeds {
     const char *program;
     struct seeds_bug bugs[SEEDS_BUGS]; // those that the test must find; ends with NO_BUG
-    const char *counted[SEEDS_COUNTS]; // names of the counts
-    const struct stage_world *world;   // kit/stage.h
-    uint64_t kept[SEEDS_KEPT];         // seeds that have failed; the test runs them, too
+    struct seeds_bug state_bugs[SEEDS_BUGS]; // the same of --state
+    const char *counted[SEEDS_COUNTS];       // names of the counts
+    const struct stage_world *world;         // kit/stage.h
+    uint64_t kept[SEEDS_KEPT]; // seeds that have failed; the test runs them, too
     // Number of seeds that the test runs; number of seeds within which each bug is found.
     uint64_t seeds, bug_seeds;
+    uint64_t state_seeds, state_kept[SEEDS_KEPT]; // the same of --state
     // Checks that the worlds had enough events of each kind.
     void (*check)(const uint64_t *counts, uint64_t seeds);
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
@@ -22,7 +23,7 @@ static int open_network(struct stage *s, struct err *e)
     return 0;
 }
 
-int stage_run(const struct stage_world *world, const struct seeds_run *o, struct err *e)
+int stage_run(const struct stage_world *world, struct seeds_run *o, struct err *e)
 {
     struct stage *s = mem_zalloc(world->bytes);
     if (s == NULL)
@@ -35,6 +36,7 @@ int stage_run(const struct stage_world *world, const struct seeds_run *o, struct
     if (rc == 0) {
         world->work(s);
         world->count(s, o->counts);
+        o->came_back += s->restarts.deaths;
         if ((rc = s->failure.code) != 0)
             *e = s->failure;
     }
@@ -67,6 +69,7 @@ void stage_close(void *stage)
         close_server(&s->servers[i]);
     van_free(s->scheduler_van);
     scheduler_close(s->scheduler);
+    restarts_close(&s->restarts);
     sim_close(s->sim);
 }
 
@@ -80,6 +83,8 @@ int stage_again(struct stage *s, struct err *e)
     s->n_servers = s->n_clients = 0;
     s->deaths = 0;
     s->next_pause = 0;
+    s->restarts = (struct restarts){.draws = s->restarts.draws};
+    memset(s->epochs, 0, sizeof(s->epochs));
     s->lives++;
     memset(s->servers, 0, sizeof(s->servers));
     return open_network(s, e);
@@ -113,6 +118,8 @@ int stage_open_scheduler(struct stage *s, const struct scheduler_options *option
     char address[VAN_ADDRESS_MAX];
     struct scheduler_options o = *options;
     o.bugs = stage_bugs(s);
+    if (s->o->keeps)
+        return restarts_open(s, &o, e);
     TRY(scheduler_open(&s->scheduler, &o, e));
     struct van_handler h = scheduler_handler(s->scheduler);
     TRY(sim_van_open(&s->scheduler_van, s->sim, "scheduler", &h, e));
@@ -181,6 +188,21 @@ int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role ro
     return sim_process_open(&c->process, s->sim, &o->member, c->van, s->o->seed, e);
 }
 
+void stage_close_client(struct stage_client *c)
+{
+    struct stage *s = c->stage;
+    uint32_t n = 0;
+    if (c->client == NULL)
+        return;
+    if (!c->dead)
+        sim_process_crash(c->process, s->sim);
+    close_client(c);
+    for (uint32_t i = 0; i < s->n_clients; i++)
+        if (s->clients[i] != c)
+            s->clients[n++] = s->clients[i];
+    s->n_clients = n;
+}
+
 int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e)
 {
     return sim_strangers_open(&s->strangers, s->sim, s->o->seed, seen, e);
@@ -191,8 +213,7 @@ int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct er
 void stage_settle(struct stage *s, uint64_t ns)
 {
     sim_set_faults(s->sim, 0, 0, 0, 0);
-    for (uint64_t end = sim_now(s->sim) + ns;
-         s->failure.code == 0 && sim_step(s->sim, end);)
+    for (uint64_t end = sim_now(s->sim) + ns; s->failure.code == 0 && stage_let(s, end);)
         ;
 }
 
@@ -261,14 +282,14 @@ static void stop_somebody(struct stage *s)
         sim_process_stop(s->clients[i]->process, s->sim, until, lag(s));
     else if (i >= s->n_clients && i + 1 < n)
         stop_server(s, &s->servers[i - s->n_clients], until);
-    else if (i + 1 == n)
+    else if (i + 1 == n && !s->restarts.down)
         sim_stop(s->sim, s->scheduler_van, now + pause_draw(s, 12 * SECOND), lag(s));
 }
 
 bool stage_dies(struct stage_client *c)
 {
     struct stage *s = c->stage;
-    if (c->dead || sim_now(s->sim) < c->dies_at ||
+    if (c->dead || s->restarts.down || sim_now(s->sim) < c->dies_at ||
         !sim_is_heard(s->scheduler, c->role, c->number))
         return false;
     c->dead = true;
@@ -295,7 +316,7 @@ bool stage_was_drained(const struct stage *s, const struct stage_server *x)
 // checked after the last client has ended, because the cluster then ends.
 void stage_check_living(struct stage *s)
 {
-    bool anybody = false, ends = false;
+    bool anybody = false, ends = s->restarts.down;
     for (uint32_t i = 0; i < s->n_servers; i++)
         ends |= s->servers[i].lost;
     for (uint32_t i = 0; i < s->n_clients && !s->restarted && !ends; i++) {
@@ -305,7 +326,7 @@ void stage_check_living(struct stage *s)
             sim_process_is_given_up(c->process, client_member(c->client), s->scheduler))
             stage_failed(s, "%s %u is taken for dead", role_of(c), c->number);
     }
-    for (uint32_t i = 0; i < s->n_servers && anybody; i++) {
+    for (uint32_t i = 0; i < s->n_servers && anybody && !s->restarts.down; i++) {
         const struct stage_server *x = &s->servers[i];
         if (!x->dead && !stage_was_drained(s, x) &&
             sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
@@ -313,12 +334,56 @@ void stage_check_living(struct stage *s)
     }
 }
 
+// Checks that all nodes know the same owners of one epoch, also those that had it from a
+// scheduler before.
+static void check_epoch(struct stage *s, const struct roster *r)
+{
+    struct stage_epoch *x = &s->epochs[r->epoch % STAGE_EPOCHS];
+    size_t bytes = ((size_t)1 << r->partition_bits) * sizeof(*r->owners[0]);
+    uint64_t hash = 0;
+    if (r->epoch == 0 || r->epoch < x->epoch)
+        return;
+    for (int space = 0; space < WIRE_SPACES; space++)
+        hash = hash_bytes(r->owners[space], bytes, hash);
+    if (r->epoch == x->epoch && hash != x->hash)
+        stage_failed(s, "epoch %llu has two placements", (unsigned long long)r->epoch);
+    *x = (struct stage_epoch){r->epoch, hash};
+}
+
+static void check_epochs(struct stage *s)
+{
+    for (uint32_t i = 0; i < s->n_servers && s->restarts.on; i++)
+        if (!s->servers[i].dead)
+            check_epoch(s, member_roster(shard_member(s->servers[i].shard)));
+}
+
+bool stage_is_down(const struct stage *s)
+{
+    return s->restarts.down;
+}
+
+bool stage_finished(const struct stage *s, struct err *why)
+{
+    return !s->restarts.down && !s->restarts.disk.died &&
+           scheduler_finished(s->scheduler, why);
+}
+
+bool stage_let(struct stage *s, uint64_t until)
+{
+    uint64_t next = until;
+    if (s->restarts.down && s->restarts.start_at < until)
+        next = s->restarts.start_at;
+    bool more = sim_step(s->sim, next);
+    restarts_look(s);
+    return (more || next < until) && s->failure.code == 0;
+}
+
 static void step_strangers(struct stage *s)
 {
     struct shard *shards[STAGE_PLACES];
     for (uint32_t i = 0; i < s->n_servers; i++)
         shards[i] = s->servers[i].shard;
-    if (!s->restarted)
+    if (!s->restarted && !s->restarts.down)
         sim_strangers_step(s->strangers, s->scheduler, shards, s->n_servers);
 }
 
@@ -326,7 +391,7 @@ bool stage_step(struct stage *s, uint64_t until)
 {
     s->events++;
     // At most 5 ms at a time: clients may act even when no event is due.
-    sim_step(s->sim, sim_now(s->sim) + 5 * MS);
+    (void)stage_let(s, sim_now(s->sim) + 5 * MS);
     if (sim_now(s->sim) >= until || s->failure.code != 0)
         return false;
     if (sim_now(s->sim) >= s->next_pause)
@@ -334,6 +399,7 @@ bool stage_step(struct stage *s, uint64_t until)
     s->world->act(s);
     step_strangers(s);
     stage_check_living(s);
+    check_epochs(s);
     return true;
 }
 

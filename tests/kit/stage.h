@@ -9,6 +9,7 @@
 
 #include "client/client.h"
 #include "kit/cast.h"
+#include "kit/restarts.h"
 #include "kit/seeds.h"
 #include "kit/shards.h"
 #include "kit/strangers.h"
@@ -18,7 +19,7 @@
 #define SECOND (1000 * MS)
 
 // STAGE_PLACES counts the servers that join late, too.
-enum { STAGE_SERVERS = 3, STAGE_PLACES = 6, STAGE_CLIENTS = 9 };
+enum { STAGE_SERVERS = 3, STAGE_PLACES = 6, STAGE_CLIENTS = 9, STAGE_EPOCHS = 256 };
 
 struct stage_server {
     struct shard *shard;
@@ -53,6 +54,8 @@ struct stage_world {
     void (*act)(void *w);                 // lets all parts act
     void (*work)(void *w);                // runs the world from begin to end
     void (*count)(void *w, uint64_t *to); // adds up how often things happened
+    // The scheduler was started again with its journal. May be NULL.
+    void (*again)(void *w);
     // Closes the world, also one that is opened only in part; NULL: only the stage is
     // closed.
     void (*close)(void *w);
@@ -65,13 +68,18 @@ struct stage {
     struct sim *sim;
     struct scheduler *scheduler;
     struct van *scheduler_van;
-    bool restarted; // the scheduler was restarted, so that it and the nodes do not know
-                    // each other
+    // The scheduler was restarted without a journal, so that it and the nodes do not know
+    // each other.
+    bool restarted;
     uint32_t lives; // the number of times that all processes have crashed
     uint32_t n_servers, n_clients;
     struct stage_server servers[STAGE_PLACES];
     // The clients, in the order in which they started.
     struct stage_client *clients[STAGE_CLIENTS];
+    struct restarts restarts; // of a scheduler with a journal
+    struct stage_epoch {
+        uint64_t epoch, hash;
+    } epochs[STAGE_EPOCHS]; // the newest placements that a node has had, by their epoch
     struct sim_strangers *strangers;
     uint64_t events, deaths;
     uint64_t pauses, next_pause;
@@ -81,7 +89,7 @@ struct stage {
 
 // Opens the seed's world, runs it and closes it. Returns TUG_EINTERNAL with a broken
 // invariant.
-int stage_run(const struct stage_world *world, const struct seeds_run *o, struct err *e);
+int stage_run(const struct stage_world *world, struct seeds_run *o, struct err *e);
 void stage_close(void *stage); // for a world that closes itself
 // Crashes all processes at once, and replaces their network by a new, empty one.
 int stage_again(struct stage *s, struct err *e);
@@ -102,11 +110,20 @@ int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
 // Opens a client. Its place and its deadlines are set here. *c must not be moved.
 int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role role,
                       uint32_t i, struct client_options *o, struct err *e);
+// Kills a client and forgets it, so that *c may be opened again as another process.
+void stage_close_client(struct stage_client *c);
 int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e);
 
 // Lets some time pass, in which all parts act. Returns false at the end, or if an
 // invariant is broken.
 bool stage_step(struct stage *s, uint64_t until);
+// Lets one event happen, or the scheduler die or start. Returns false at the end.
+bool stage_let(struct stage *s, uint64_t until);
+// Returns whether the scheduler's process is away: it must not be used then, and its state
+// may not be the durable one.
+bool stage_is_down(const struct stage *s);
+// Returns whether the scheduler has finished, which one that has died never has.
+bool stage_finished(const struct stage *s, struct err *why);
 // Waits until messages under way have arrived.
 void stage_settle(struct stage *s, uint64_t ns);
 // Lets a client die if its time has come, but not before the scheduler could tell dead

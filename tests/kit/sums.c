@@ -65,6 +65,8 @@ int sums_open_other(struct sums *s, struct err *e)
 void sums_step(struct sums *s, bool made)
 {
     struct err e;
+    if (stage_is_down(s->stage))
+        return;
     if (sim_saver_step(s->other, s->stage->scheduler, made, &e) != 0)
         stage_failed(s->stage, "%s", e.text);
 }
@@ -81,6 +83,11 @@ static void forget_manifest(struct sums *s)
         save_abort(s->dir, &s->manifest);
     save_manifest_free(&s->manifest);
     s->manifest = (struct save_manifest){0};
+}
+
+void sums_drop_save(struct sums *s)
+{
+    forget_manifest(s);
 }
 
 void sums_crash(struct sums *s)

@@ -44,6 +44,8 @@ int sums_open_other(struct sums *s, struct err *e);
 // Lets the other saver act. `made` is true if the table exists.
 void sums_step(struct sums *s, bool made);
 void sums_leave(struct sums *s); // must be called before the stage closes
+// The client that makes the world's save has died in it.
+void sums_drop_save(struct sums *s);
 // Must be called before the stage closes, if all savers have crashed and the table may go
 // back to an older save.
 void sums_crash(struct sums *s);

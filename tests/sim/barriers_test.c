@@ -193,9 +193,13 @@ int main(int argc, char **argv)
                                              .count = count};
     static const struct seeds barriers = {
         .program = "test_sim_barriers",
+        .state_bugs = {{ANSWERED_BEFORE_DURABLE},
+                       {WITHOUT_ROW_GROUP},
+                       {WITHOUT_ROW_PROCESS}},
         .counted = {"barriers passed", "deaths", "servers lost", "events"},
         .world = &world,
         .seeds = 300,
+        .state_seeds = 300,
         .bug_seeds = 300,
         .check = check_counts,
     };

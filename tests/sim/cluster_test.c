@@ -19,6 +19,8 @@
 //     and die, and partitions move meanwhile; all moves end
 //   - when the scheduler is killed and started again, all nodes of before end with an
 //     error, and until then the statements above hold
+//   - when it has a journal (--state), they all hold whichever write it dies in, and the
+//     owners of an epoch stay the same
 //   - a living process is not declared dead, although the links of its heartbeats, or its
 //     other links, fall silent
 //   - this also holds while processes are stopped for a while, including the
@@ -47,6 +49,7 @@ enum {
     REFUSED,
     LATE,
     RESTARTS,
+    KEPT,    // deaths of schedulers with a journal
     STRANGE, // a bit of the stage's kind: strangers send frames, too
     EVENTS,
     HEARD,
@@ -150,6 +153,8 @@ static int world_open(void *ctx, struct err *e)
     struct sim_seen seen = {TABLE, WIDTH, w->keys[0]};
     TRY(stage_open_strangers(&w->stage, &seen, e));
     w->restart_at = one_in(w, 8) ? draw(w, 500 * MS) : VAN_NEVER;
+    if (w->stage.o->keeps)
+        w->restart_at = VAN_NEVER;
     return 0;
 }
 
@@ -496,6 +501,8 @@ static bool deaths_are_known(const struct world *w)
 {
     const struct roster *r = &w->stage.scheduler->roster;
     uint32_t alive = 0, live = 0;
+    if (stage_is_down(&w->stage))
+        return false;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         alive += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
     for (uint32_t i = 0; i < w->n_workers; i++)
@@ -592,7 +599,7 @@ static void check_that_all_end(struct world *w)
 // Lets simulated time pass while all processes are idle.
 static void rest(struct world *w)
 {
-    for (uint64_t end = now_in(w) + 20 * SECOND; sim_step(w->stage.sim, end);)
+    for (uint64_t end = now_in(w) + 20 * SECOND; stage_let(&w->stage, end);)
         stage_check_living(&w->stage);
 }
 
@@ -638,14 +645,14 @@ static void leave(struct world *w)
             member_leave(client_member(w->workers[i].c.client), NULL);
             van_wake(w->workers[i].c.van);
         }
-    while (!scheduler_finished(w->stage.scheduler, &why))
-        if (!sim_step(w->stage.sim, until)) {
+    while (!stage_finished(&w->stage, &why))
+        if (!stage_let(&w->stage, until)) {
             failed(w, "the scheduler does not finish");
             return;
         }
     for (uint32_t i = 0; i < w->stage.n_servers; i++)
         while (!w->stage.servers[i].dead && !shard_finished(shard_of(w, i), &why))
-            if (!sim_step(w->stage.sim, until)) {
+            if (!stage_let(&w->stage, until)) {
                 failed(w, "server %u does not finish", i);
                 return;
             }
@@ -659,6 +666,7 @@ static void count(void *ctx, uint64_t *counts)
     counts[RESENT] += stage_resent(&w->stage);
     counts[DEATHS] += w->stage.deaths;
     counts[EVENTS] += w->stage.events;
+    counts[KEPT] += w->stage.restarts.deaths;
     counts[MOVES] += w->n_moves + changes_moved(&w->changes);
     counts[HEARD] += w->heard;
     counts[SERVERS] += w->changes.joined + w->changes.drained + w->changes.died;
@@ -722,15 +730,22 @@ int main(int argc, char **argv)
                  {WITHOUT_POSITIONS},
                  {WITHOUT_LAST_PUSHES},
                  {WITHOUT_STOPS}},
+        .state_bugs = {{ANSWERED_BEFORE_DURABLE},
+                       {WITHOUT_ROW_CLUSTER},
+                       {WITHOUT_ROW_NODE},
+                       {WITHOUT_ROW_OWNERS},
+                       {WITHOUT_ROW_PROCESS}},
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
-                    "schedulers started again", "frames of strangers", "events",
-                    "messages of programs", "servers that came or went"},
+                    "schedulers started again", "schedulers that came back",
+                    "frames of strangers", "events", "messages of programs",
+                    "servers that came or went"},
         .world = &world,
         // Drained servers whose link to the scheduler is dead; a link on which only the
         // client is heard.
         .kept = {11408, 14723, 20180},
         .seeds = 1000,
+        .state_seeds = 500,
         .bug_seeds = 1000,
         .check = check_counts,
     };

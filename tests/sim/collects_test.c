@@ -264,10 +264,14 @@ int main(int argc, char **argv)
                                              .count = count};
     static const struct seeds collects = {
         .program = "test_sim_collects",
+        .state_bugs = {{ANSWERED_BEFORE_DURABLE},
+                       {WITHOUT_ROW_COLLECTED},
+                       {WITHOUT_ROW_GROUP}},
         .counted = {"results", "failed calls", "deaths", "events"},
         .world = &world,
         .kept = {698, 4112, 13419}, // copies of requests for earlier calls
         .seeds = 300,
+        .state_seeds = 300,
         .bug_seeds = 300,
         .check = check_counts,
     };

@@ -7,7 +7,11 @@
 //     nothing else; or it is torn, and the driver is told
 //   - it counts the examples and the steps of these pieces, even if they were done before a crash
 //   - at the end every row is the sum of all pieces, each once, and so is the count of examples
+//   - the driver gets the report of each piece once
 //   - no living process hangs or fails
+//
+// With --state the scheduler and the driver, which is in its process, die and come back; the
+// new driver opens the pass again.
 //
 // In half of the worlds idle workers also get the pieces of stragglers. Some dead workers are
 // ghosts: they were stopped until they were declared dead. After that they
@@ -51,7 +55,8 @@ enum {
     RESENT,
     EVENTS,
     RESUMED,
-    AGAIN
+    AGAIN,
+    KEPT // deaths of schedulers with a journal
 };
 
 enum doing {
@@ -103,6 +108,10 @@ struct world {
 
     bool opened, done; // whether the pass was opened, and is done
     uint64_t examples, data;
+    uint64_t reported;  // sum of the reports
+    uint64_t before;    // examples of the pass when it was opened
+    uint32_t n_drivers; // in this life before the current one
+    bool goes_on;       // the current one opens the pass again
     enum saver saver;
     uint32_t saves_left;
     uint64_t save, roster, newest;
@@ -411,11 +420,13 @@ static void step_on(struct worker *k)
 
 static void report(struct worker *k)
 {
+    const uint64_t examples = examples_of(k->lease.index);
     struct msg_piece_done m = {.pass = 1,
+                               .report = {(const char *)&examples, sizeof(examples)},
                                .file = k->lease.file,
                                .index = k->lease.index,
                                .at_end = k->lease.index + 1 == k->world->n_pieces,
-                               .examples = examples_of(k->lease.index)};
+                               .examples = examples};
     k->doing = REPORTS;
     ask(k, MSG_PIECE_DONE, &m, on_reported);
 }
@@ -456,6 +467,15 @@ static void let_work(struct worker *k)
     }
 }
 
+static void take_reports(struct world *w, struct wire_text reports)
+{
+    uint64_t examples;
+    for (uint32_t at = 0; at + sizeof(examples) <= reports.n; at += sizeof(examples)) {
+        memcpy(&examples, reports.data + at, sizeof(examples));
+        w->reported += examples;
+    }
+}
+
 static void on_pass(void *ctx, const struct van_message *m)
 {
     struct worker *k = ctx;
@@ -467,6 +487,7 @@ static void on_pass(void *ctx, const struct van_message *m)
         k->world->done = m->m->pass_state.done;
         k->world->examples = m->m->pass_state.examples;
         k->world->data = m->m->pass_state.data;
+        take_reports(k->world, m->m->pass_state.report);
     }
 }
 
@@ -570,7 +591,7 @@ static void let_save(struct world *w)
 {
     switch (w->saver) {
     case IDLE:
-        w->save = 10 + w->saves_left;
+        w->save = 10 + w->saves_left + 100 * (uint64_t)w->n_drivers;
         w->saver = TURNS;
         w->driver.ts = sums_begin_save(&w->sums, &w->driver.c, w->save, SAVE_CHECKPOINT);
         break;
@@ -610,6 +631,9 @@ static void open_pass(struct world *w)
                          .backups = has_backups(w)};
     struct wire_file_done f = {
         .bits = {(const char *)w->last.cut, (w->n_pieces + 7) / 8}};
+    m.note = wire_text("the driver's note");
+    if (!w->goes_on)
+        w->before = w->last.examples;
     if (w->last.path[0] != 0) {
         if (wire_put_file_done(&done, &f) != 0)
             failed(w, "out of memory");
@@ -636,7 +660,8 @@ static void load_last(struct world *w)
 static bool prepares(struct world *w)
 {
     struct worker *k = &w->driver;
-    if (w->last.path[0] == 0 || k->doing == LOADS) // the load is over
+    // LOADS: the load is over.
+    if (w->goes_on || w->last.path[0] == 0 || k->doing == LOADS)
         return false;
     if (client_spec(k->c.client, SUMS_TABLE) == NULL)
         make_table(k);
@@ -645,9 +670,41 @@ static bool prepares(struct world *w)
     return true;
 }
 
+// The scheduler was started again, and a new driver with it.
+static void drive_again(void *ctx)
+{
+    struct world *w = ctx;
+    struct err e = {0};
+    if (w->driver.c.client == NULL)
+        return; // it had not begun
+    stage_close_client(&w->driver.c);
+    sums_drop_save(&w->sums);
+    memset(&w->driver, 0, sizeof(w->driver));
+    w->saver = IDLE;
+    w->opened = w->done = w->known = false;
+    w->reported = 0;
+    w->goes_on = scheduler_note_of_pass(w->stage.scheduler).n > 0;
+    if (open_client(w, &w->driver, WIRE_DRIVER, 100 + w->n_drivers++, &e) != 0)
+        failed(w, "another driver: %s", e.text);
+}
+
+// The driver dies with the scheduler. Returns whether it is dead.
+static bool dies_with_scheduler(struct world *w)
+{
+    struct worker *k = &w->driver;
+    if (!stage_is_down(&w->stage) || k->c.client == NULL)
+        return k->c.dead;
+    if (!k->c.dead)
+        sim_process_crash(k->c.process, w->stage.sim);
+    k->c.dead = true;
+    return true;
+}
+
 static void let_drive(struct world *w)
 {
     struct worker *k = &w->driver;
+    if (dies_with_scheduler(w))
+        return;
     // the pass and the save go on at the same time
     bool pays = w->saver == SAVING && !w->known;
     if (!stage_acts(&k->c) || k->asking || now_in(w) < k->not_before ||
@@ -656,6 +713,10 @@ static void let_drive(struct world *w)
     if (!w->opened) {
         if (!prepares(w))
             open_pass(w);
+    } else if (w->goes_on) { // the driver before may have died in a save
+        w->goes_on = false;
+        ask_cut(w, 0);
+        w->saver = LETS_GO;
     } else if (w->saver != IDLE || (!w->done && w->saves_left > 0 && one_in(w, 15) &&
                                     // the table exists
                                     w->workers[0].doing != MAKES_TABLE)) {
@@ -675,7 +736,7 @@ static void let_join(struct world *w, uint32_t i, uint64_t now)
 {
     struct err e = {0};
     bool save = w->saver == SAVING && w->known && one_in(w, 3);
-    if (!w->opened || (now < w->joins_at[i] && !save))
+    if (!w->opened || stage_is_down(&w->stage) || (now < w->joins_at[i] && !save))
         return;
     if (open_client(w, &w->workers[i], WIRE_WORKER, i, &e) != 0)
         failed(w, "worker %u: %s", i, e.text);
@@ -698,7 +759,7 @@ static void act(void *ctx)
     struct world *w = ctx;
     for (uint32_t i = 0; i < w->n_workers; i++)
         let_live(w, i);
-    if (w->apart != NULL && now_in(w) >= w->together_at) {
+    if (w->apart != NULL && (now_in(w) >= w->together_at || stage_is_down(&w->stage))) {
         sim_partition(w->stage.sim, w->apart, w->stage.servers[w->away].van, false);
         w->apart = NULL;
     }
@@ -711,6 +772,10 @@ static void check_sums(struct world *w)
     if (w->examples != examples_in(w, true))
         failed(w, "the pass had %llu examples, not %llu", (unsigned long long)w->examples,
                (unsigned long long)examples_in(w, true));
+    if (w->reported != w->examples - w->before)
+        failed(w, "the driver has reports of %llu examples, not %llu",
+               (unsigned long long)w->reported,
+               (unsigned long long)(w->examples - w->before));
     for (uint32_t i = 0; i < KEYS; i++) {
         int64_t is = stage_sum(&w->stage, SUMS_TABLE, w->sums.keys[i]);
         int64_t should = sum_of(w, i, true);
@@ -729,7 +794,9 @@ static void begin_again(struct world *w)
     w->resent += stage_resent(&w->stage);
     sums_crash(&w->sums);
     w->saver = IDLE;
-    w->opened = w->done = w->saved = false;
+    w->opened = w->done = w->saved = w->goes_on = false;
+    w->reported = 0;
+    w->n_drivers = 0;
     w->apart = NULL;
     w->lives_left--;
     w->stage.o->counts[++w->lives > 1 ? AGAIN : RESUMED]++;
@@ -763,6 +830,7 @@ static void count(void *ctx, uint64_t *counts)
     counts[TWICE] += w->twice;
     counts[DEATHS] += w->deaths + w->stage.deaths;
     counts[EVENTS] += w->stage.events;
+    counts[KEPT] += w->stage.restarts.deaths;
     counts[RESENT] += w->resent + stage_resent(&w->stage);
     counts[OTHERS] += w->others + sim_saver_saves(w->sums.other);
 }
@@ -784,6 +852,7 @@ int main(int argc, char **argv)
                                              .act = act,
                                              .work = work,
                                              .count = count,
+                                             .again = drive_again,
                                              .close = world_close};
     static const struct seeds passes = {
         .program = "test_sim_passes",
@@ -793,11 +862,18 @@ int main(int argc, char **argv)
                  {WITHOUT_TURNS},
                  {WITHOUT_PARTS, "without-parts"},
                  {WITHOUT_WAITING, "without-waiting"}},
+        .state_bugs = {{ANSWERED_BEFORE_DURABLE},
+                       {WITHOUT_ROW_DATA},
+                       {WITHOUT_ROW_PASS},
+                       {WITHOUT_ROW_PIECES},
+                       {WITHOUT_ROW_REPORT},
+                       {WITHOUT_ROW_WORK}},
         .counted = {"pieces leased twice", "pieces", "saves", "torn", "saves by another",
                     "joins", "deaths", "messages sent again", "events", "resumed",
-                    "resumed again"},
+                    "resumed again", "schedulers that came back"},
         .world = &world,
         .seeds = 200,
+        .state_seeds = 200,
         .bug_seeds = 1000,
         .check = check_counts,
     };

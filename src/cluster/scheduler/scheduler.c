@@ -112,7 +112,7 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
     // A lost message is requested again, or sent again by a later tick.
     if (!scheduler_has_room(s, link))
         return;
-    if (s->keep != NULL)
+    if (s->keep != NULL && !bug_in(s->o.bugs, ANSWERED_BEFORE_DURABLE))
         scheduler_keep_send(s, link, type, request, msg);
     else
         (void)van_send(s->van, link, type, request, msg, NULL);

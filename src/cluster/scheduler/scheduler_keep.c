@@ -194,9 +194,39 @@ static int keep_row(struct scheduler *s, enum row_kind kind, uint32_t i, bool al
     return add_row(k, kind, i);
 }
 
+// Returns whether the changes of these rows are not kept, because of an injected bug.
+static bool left_out(const struct scheduler *s, uint32_t kind, bool all)
+{
+    static const uint8_t bugs[ROW_LEASES + LEASES_ROWS] = {
+        [ROW_CLUSTER] = WITHOUT_ROW_CLUSTER,
+        [ROW_GROUP] = WITHOUT_ROW_GROUP,
+        [ROW_OWNERS] = WITHOUT_ROW_OWNERS,
+        [ROW_WANTED] = WITHOUT_ROW_WANTED,
+        [ROW_MOVES] = WITHOUT_ROW_MOVES,
+        [ROW_PROCESS] = WITHOUT_ROW_PROCESS,
+        [ROW_NODE] = WITHOUT_ROW_NODE,
+        [ROW_COLLECTED] = WITHOUT_ROW_COLLECTED,
+        [ROW_FORGETS] = WITHOUT_ROW_FORGETS,
+        [ROW_LEASES + LEASES_ROW_DATA] = WITHOUT_ROW_DATA,
+        [ROW_LEASES + LEASES_ROW_PASS] = WITHOUT_ROW_PASS,
+        [ROW_LEASES + LEASES_ROW_WORK] = WITHOUT_ROW_WORK,
+        [ROW_LEASES + LEASES_ROW_PIECES] = WITHOUT_ROW_PIECES,
+        [ROW_LEASES + LEASES_ROW_REPORT] = WITHOUT_ROW_REPORT,
+    };
+    return !all && bugs[kind] != NO_BUG && bug_in(s->o.bugs, bugs[kind]);
+}
+
+struct adding {
+    struct scheduler *s;
+    bool all;
+};
+
 static int add_lease_row(void *ctx, enum leases_row kind)
 {
-    return add_row(ctx, ROW_LEASES + kind, 0);
+    const struct adding *a = ctx;
+    if (left_out(a->s, ROW_LEASES + kind, a->all))
+        return 0;
+    return add_row(a->s->keep, ROW_LEASES + kind, 0);
 }
 
 static int collect_rows(struct scheduler *s, bool all)
@@ -204,10 +234,11 @@ static int collect_rows(struct scheduler *s, bool all)
     struct keep *k = s->keep;
     buf_clear(&k->group);
     for (enum row_kind kind = ROW_META; kind < ROW_KINDS; kind++)
-        for (uint32_t i = 0; i < scheduler_rows_count(s, kind); i++)
+        for (uint32_t i = 0; i < scheduler_rows_count(s, kind) && !left_out(s, kind, all);
+             i++)
             TRY(keep_row(s, kind, i, all));
     k->collected = s->groups[WIRE_GROUP_WORKERS].completed;
-    return leases_rows(s->leases, all, &k->row, add_lease_row, k);
+    return leases_rows(s->leases, all, &k->row, add_lease_row, &(struct adding){s, all});
 }
 
 static int keep_all(struct scheduler *s, struct err *e)

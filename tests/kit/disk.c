@@ -1,0 +1,126 @@
+// See disk.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/disk.h"
+
+#include <string.h>
+
+#include "cluster/journal/journal_internal.h"
+
+enum { MOST = 1 << 26 };
+
+static int replay(struct journal *j,
+                  int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
+                  void *ctx, struct err *e)
+{
+    const struct sim_disk *d = (const struct sim_disk *)j;
+    uint64_t end;
+    return journal_read(d->file.data, d->file.len, "the simulated disk", &end, each, ctx,
+                        e);
+}
+
+// Appends a group as it lies in a file.
+static int put_group(struct buf *to, uint64_t random, const void *bytes, size_t n)
+{
+    static const char zeros[JOURNAL_ALIGN];
+    struct journal_group head;
+    journal_group_make(&head, random, to->len, bytes, n);
+    TRY(buf_add(to, &head, sizeof(head)));
+    TRY(buf_add(to, bytes, n));
+    return buf_add(to, zeros, journal_group_bytes(n) - sizeof(head) - n);
+}
+
+// Returns whether the process lives on after this write.
+static bool lives_on(struct sim_disk *d)
+{
+    d->died |= ++d->commits >= d->dies_at;
+    return !d->died;
+}
+
+static int dies(struct err *e)
+{
+    return err_set(e, TUG_EIO, "the process dies");
+}
+
+static int commit(struct journal *j, const void *bytes, size_t n, struct err *e)
+{
+    struct sim_disk *d = (struct sim_disk *)j;
+    size_t before = d->file.len;
+    if (d->died)
+        return dies(e);
+    if (put_group(&d->file, d->random, bytes, n) != 0)
+        return err_nomem(e, "the simulated disk");
+    if (lives_on(d))
+        return 0;
+    if (d->how == DISK_NOTHING)
+        d->file.len = before;
+    else if (d->how == DISK_PART)
+        d->file.len = before + d->part % (d->file.len - before);
+    return dies(e);
+}
+
+static int make_file(struct sim_disk *d, const void *bytes, size_t n, struct err *e)
+{
+    struct journal_head head;
+    struct buf file = BUF_INIT(MOST);
+    journal_head_make(&head, d->random + 1);
+    if (buf_add(&file, &head, sizeof(head)) != 0 ||
+        put_group(&file, d->random + 1, bytes, n) != 0) {
+        buf_free(&file);
+        return err_nomem(e, "the simulated disk");
+    }
+    buf_free(&d->file);
+    d->file = file;
+    d->random++;
+    return 0;
+}
+
+// The file is replaced by a rename, so there is the old one or the new one. A scheduler
+// that ends replaces all groups by an empty one, and does not die then.
+static int replace(struct journal *j, const void *bytes, size_t n, struct err *e)
+{
+    struct sim_disk *d = (struct sim_disk *)j;
+    if (d->died)
+        return dies(e);
+    bool lives = n == 0 || lives_on(d);
+    if (lives || d->how == DISK_ALL)
+        TRY(make_file(d, bytes, n, e));
+    return lives ? 0 : dies(e);
+}
+
+static uint64_t bytes_of(const struct journal *j)
+{
+    return ((const struct sim_disk *)j)->file.len;
+}
+
+static void close_it(struct journal *j)
+{
+    (void)j;
+}
+
+int disk_open(struct sim_disk *d, uint64_t random, struct err *e)
+{
+    static const struct journal_ops ops = {replay, commit, replace, bytes_of, close_it};
+    *d = (struct sim_disk){.base.ops = &ops,
+                           .file = BUF_INIT(MOST),
+                           .random = random,
+                           .dies_at = UINT64_MAX};
+    return make_file(d, "", 0, e);
+}
+
+void disk_close(struct sim_disk *d)
+{
+    buf_free(&d->file);
+}
+
+int disk_again(struct sim_disk *d, struct err *e)
+{
+    uint64_t end;
+    TRY(journal_read(d->file.data, d->file.len, "the simulated disk", &end, NULL, NULL,
+                     e));
+    d->file.len = end;
+    d->commits = 0;
+    d->dies_at = UINT64_MAX;
+    d->died = false;
+    return 0;
+}

@@ -1,0 +1,32 @@
+// A journal on a simulated disk, for a scheduler that dies while it writes: before a group
+// is durable, in the middle of it, or after it. The bytes are those of the journal's file
+// (cluster/journal), and are read by the same code.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_DISK_H
+#define TUG_KIT_DISK_H
+
+#include "base/buf.h"
+#include "cluster/journal/journal.h"
+
+// The part of the last group that is durable when the process dies.
+enum disk_death { DISK_NOTHING, DISK_PART, DISK_ALL, DISK_DEATHS };
+
+struct sim_disk {
+    struct journal base;
+    struct buf file;
+    uint64_t random;  // of the file
+    uint64_t commits; // of this process; replacing all groups counts, too
+    // The process dies in this commit (the first one is 1); UINT64_MAX: in none.
+    uint64_t dies_at;
+    enum disk_death how;
+    uint64_t part; // the bytes of a group that DISK_PART leaves, modulo its length
+    bool died;
+};
+
+int disk_open(struct sim_disk *d, uint64_t random, struct err *e);
+void disk_close(struct sim_disk *d);
+// Begins another process, which cuts an unfinished group off.
+int disk_again(struct sim_disk *d, struct err *e);
+
+#endif

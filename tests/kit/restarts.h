@@ -1,0 +1,35 @@
+// A scheduler that dies and comes back, in a simulated world whose scheduler has a journal
+// (seeds_run.keeps). It dies in a write of the journal, or at any time, several times and
+// also soon after its start, and is away for a while. Nodes and the world are told nothing.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_RESTARTS_H
+#define TUG_KIT_RESTARTS_H
+
+#include "cluster/scheduler/scheduler.h"
+#include "kit/disk.h"
+
+struct stage;
+
+struct restarts {
+    bool on;
+    // From a death to the next start; the scheduler of the stage is the dead one, which must
+    // only be looked at.
+    bool down;
+    struct sim_disk disk;
+    struct scheduler_options options;
+    uint64_t draws, deaths, starts;
+    uint32_t left;      // deaths that are to come
+    uint64_t dies_time; // VAN_NEVER: it does not die at a time
+    uint64_t start_at;
+};
+
+// Opens the first scheduler, with its journal.
+int restarts_open(struct stage *s, const struct scheduler_options *o, struct err *e);
+void restarts_close(struct restarts *r);
+// Lets the scheduler die, or start, if its time has come.
+void restarts_look(struct stage *s);
+// No death follows.
+void restarts_end(struct stage *s);
+
+#endif
