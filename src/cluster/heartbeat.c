@@ -10,7 +10,6 @@
 #include "cluster/session.h"
 #include "os/log.h"
 
-enum { DIAL_SECONDS = 10 };
 static const uint64_t poll_ns = 200000000; // the interval at which *asked is checked
 // The request numbers of heartbeats and of MSG_MAY_LEAVE.
 enum { BEAT_REQUEST = 1, LEAVE_REQUEST };
@@ -132,8 +131,8 @@ static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
     leave_replaced(h, now);
     (void)session_tick(&h->s, now); // closes the link if the scheduler is silent
     if (h->s.state == SESSION_CLOSED) {
-        // An attempt to connect that hangs is given up and replaced.
-        (void)session_dial(&h->s, h->node->scheduler, DIAL_SECONDS * SECOND_NS, now);
+        // An attempt to connect that hangs is given up and replaced, as a silent link is.
+        (void)session_dial(&h->s, h->node->scheduler, HEARTBEAT_SILENCE_NS, now);
     } else if (h->s.state == SESSION_OPEN) {
         struct msg_heartbeat m = {.process = h->node->process,
                                   .unix_ns = clock_unix_ns()};
