@@ -205,7 +205,9 @@ client_ts client_save_end(struct client *c, uint64_t id, bool committed,
 // mark. With tables of mode ssp or sync all workers must mark at the same clock.
 // Otherwise workers could wait for each other: one that has not marked for the pushes of
 // another, and those pushes for the mark.
-client_ts client_mark(struct client *c, uint64_t id, struct err *e);
+// `saver` is the session of the client that saves, or 0: after its end servers drop a mark
+// whose save has not begun, since it never will.
+client_ts client_mark(struct client *c, uint64_t id, uint64_t saver, struct err *e);
 // Loads rows into a table from the table `name` of a save, which any number of loops may
 // have written. `path` is the save, relative to a root of the servers; `checksum` is that
 // of its manifest. With `clear` the rows replace the table's; else the table must be

@@ -346,7 +346,7 @@ static void test_mark_waits_for_batches(void **state)
     client_ts held[HELD], late[2];
     for (uint64_t i = 0; i < HELD; i++)
         held[i] = push_batch(c, AHEAD, i);
-    client_ts mark = client_mark(c->client, 1, &e);
+    client_ts mark = client_mark(c->client, 1, 0, &e);
     late[0] = push_batch(c, OTHER_TABLE, 0);
     late[1] = push_batch(c, AHEAD, HELD);
     for (int i = 0; i < 500; i++)

@@ -144,7 +144,7 @@ static void test_whole_requests(void **state)
         client_ts ts = kind == 0   ? client_table(c->client, TABLE + 1, &t, &e)
                        : kind == 1 ? client_tick(c->client, TABLE, 3, &e)
                        : kind == 2 ? client_step(c->client, 1, NULL, &e)
-                                   : client_mark(c->client, 9, &e);
+                                   : client_mark(c->client, 9, 0, &e);
         assert_int_equal(fake_wait(c, ts, &e), 0);
         assert_true(n_turned_away > 0);
         assert_true(n_obeyed >= 2); // by both loops

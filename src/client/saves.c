@@ -148,12 +148,13 @@ static int send_mark(struct slice *s)
 REQUEST_KIND(mark, "a mark", MSG_MARK, MSG_OK, begin_mark, .send = send_mark,
              .stands_alone = true);
 
-client_ts client_mark(struct client *c, uint64_t id, struct err *e)
+client_ts client_mark(struct client *c, uint64_t id, uint64_t saver, struct err *e)
 {
     struct request *r = request_new(c, &request_mark, &request_no_table, e);
     if (r == NULL)
         return 0;
-    r->u.m.mark = (struct msg_mark){.save = id, .session = member_session(c->member)};
+    r->u.m.mark = (struct msg_mark){
+        .save = id, .session = member_session(c->member), .saver = saver};
     r->whole = true;
     return request_begin(r, NULL);
 }

@@ -67,7 +67,7 @@ static void test_marks(void **state)
                                         .pass = 1};
                 all[n++] = client_push(c->client, &p, &e);
             }
-            all[n++] = client_mark(c->client, round, &e);
+            all[n++] = client_mark(c->client, round, 0, &e);
         }
         for (size_t i = 0; i < n; i++)
             assert_int_equal(fake_wait(c, all[i], &e), 0);

@@ -156,7 +156,7 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
     roles_count(&s->roles, r, member_id(s->member));
     tables_own(s);
     tables_living(s);
-    saves_look(s); // a save does not wait for dead workers
+    saves_follow(s);
     pending_wake(s, WANTS_ROSTER);
     pending_wake(s, WANTS_MOVE);
     pending_wake(s, WANTS_BATCH); // parts of batches of older placements

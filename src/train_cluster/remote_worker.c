@@ -338,13 +338,13 @@ static void keep_lease(void *ctx, const union wire_any *m)
 }
 
 // Marks a save. All pushes of pieces that were reported done are acknowledged.
-static int mark(struct remote_worker *w, uint64_t save, struct err *e)
+static int mark(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
-    client_ts ts = client_mark(w->remote.client, save, e);
+    client_ts ts = client_mark(w->remote.client, l->save, l->saver, e);
     if (ts == 0)
         return e->code;
     TRY(client_wait(w->remote.client, ts, e));
-    w->marked = save;
+    w->marked = l->save;
     return 0;
 }
 
@@ -405,7 +405,7 @@ static int remote_worker_work(struct remote_worker *w, struct err *e)
             TRY(remote_score_piece(w, &l, e));
             break;
         case WIRE_LEASE_MARK:
-            TRY(mark(w, l.save, e));
+            TRY(mark(w, &l, e));
             break;
         case WIRE_LEASE_OVER:
             return 0;

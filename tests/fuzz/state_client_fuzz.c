@@ -222,7 +222,7 @@ static void call(void)
                             NULL);
         break;
     case 8:
-        o->ts = client_mark(c, 5, NULL);
+        o->ts = client_mark(c, 5, 0, NULL);
         break;
     case 9:
         o->ts = client_load(c, table, "x", 7, "t", true, &o->sum, NULL);

@@ -325,8 +325,9 @@ static void on_leased(void *ctx, const struct van_message *m)
         break;
     case WIRE_LEASE_MARK:
         k->doing = MARKS;
-        k->ts = begun(k, client_mark(k->c.client, k->lease.save, &k->c.stage->said),
-                      "a mark");
+        k->ts = begun(
+            k, client_mark(k->c.client, k->lease.save, k->lease.saver, &k->c.stage->said),
+            "a mark");
         break;
     case WIRE_LEASE_OVER:
         k->doing = FINISHED;
@@ -874,6 +875,7 @@ int main(int argc, char **argv)
         .world = &world,
         .seeds = 200,
         .state_seeds = 200,
+        .state_kept = {388}, // a driver that died when one server had no word of its save
         .bug_seeds = 1000,
         .check = check_counts,
     };

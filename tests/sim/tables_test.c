@@ -271,7 +271,7 @@ static void let_mark(struct worker *k)
         return;
     k->marked = w->save;
     memcpy(k->before, k->made, sizeof(k->before));
-    k->marking = begun(k, client_mark(k->c.client, w->save, SAID(w)), "a mark");
+    k->marking = begun(k, client_mark(k->c.client, w->save, 0, SAID(w)), "a mark");
 }
 
 static void let_step(struct worker *k)

@@ -169,9 +169,9 @@ struct forget {
 };
 
 // The workers that take part in a save: those in the roster of version `roster`, with
-// sessions up to `newest`.
+// sessions up to `newest`, and the session of the driver.
 struct cut_of {
-    uint64_t save, roster, newest;
+    uint64_t save, roster, newest, saver;
 };
 
 // An encoded roster, shared by the scheduler and the links that have not sent all of it.

@@ -14,7 +14,7 @@
 #include "cluster/row.h"
 #include "cluster/scheduler/scheduler_keep.h"
 
-enum { FORMAT = 2 }; // of the rows; another one is refused
+enum { FORMAT = 3 }; // of the rows; another one is refused
 
 static void row_err(struct row *r, struct err *e)
 {
@@ -58,6 +58,7 @@ static void row_cluster(struct row *r, struct scheduler *s)
     ROW_NUMBER(r, s->cut.save);
     ROW_NUMBER(r, s->cut.roster);
     ROW_NUMBER(r, s->cut.newest);
+    ROW_NUMBER(r, s->cut.saver);
     ROW_NUMBER(r, s->roster.version);
     ROW_NUMBER(r, s->roster.epoch);
     ROW_NUMBER(r, s->moving.last_id);

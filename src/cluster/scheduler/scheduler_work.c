@@ -70,6 +70,8 @@ void scheduler_lease_serve(struct scheduler *s, struct sched_node *n, uint64_t r
     n->progress_at = s->now;
     if (s->phase != SCHEDULER_GATHERING)
         leases_ask(s->leases, n->n.id, m, &leased);
+    if (leased.what == WIRE_LEASE_MARK)
+        leased.saver = s->cut.saver;
     scheduler_send(s, n->link, MSG_LEASED, request, &leased);
 }
 
@@ -175,7 +177,8 @@ void scheduler_cut_serve(struct scheduler *s, struct sched_node *n, uint64_t req
         return; // a second driver must not restart the driver's save
     n->cut_request = request;
     if (m->save != s->cut.save)
-        s->cut = (struct cut_of){m->save, s->roster.version + s->changed, s->session};
+        s->cut = (struct cut_of){m->save, s->roster.version + s->changed, s->session,
+                                 n->n.session};
     int rc = leases_cut(s->leases, m->save, &state, &done, &e);
     state.roster = s->cut.roster;
     state.newest = s->cut.newest;

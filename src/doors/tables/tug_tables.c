@@ -412,7 +412,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
 int tug_save_mark(struct tug_client *c, uint64_t mark)
 {
     TRY(calls_enter(c));
-    client_ts ts = client_mark(c->client, mark, last_error());
+    client_ts ts = client_mark(c->client, mark, 0, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
 }

@@ -14,6 +14,7 @@
 
 struct save_mark {
     uint64_t save, session; // session is 0 if the entry is free
+    uint64_t saver;         // session of the client that saves; 0: not known
     uint64_t since;
 };
 

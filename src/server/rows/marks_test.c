@@ -52,7 +52,7 @@ static void check_same_as_a_list(size_t n_sessions)
             for (size_t k = 0; k < n_sessions; k++)
                 list[k][save] = false;
         } else if (!list[i][save]) {
-            struct save_mark mark = {save, sessions[i], 100 * i + save};
+            struct save_mark mark = {save, sessions[i], 0, 100 * i + save};
             assert_int_equal(marks_add(&m, &mark), 0);
             list[i][save] = true;
         }
@@ -97,7 +97,7 @@ static void test_all_nodes(void **state)
     for (uint64_t save = 1; save <= 2; save++)
         for (uint64_t session = 1; session <= ROSTER_MAX_NODES; session++)
             assert_int_equal(
-                marks_add(&m, &(struct save_mark){save, session << 20, session}), 0);
+                marks_add(&m, &(struct save_mark){save, session << 20, 0, session}), 0);
     assert_int_equal(m.n, 2 * ROSTER_MAX_NODES);
     assert_true(budget_used(&budget, BUDGET_CLOCKS) >= m.n * sizeof(struct save_mark));
     size_t looks = 0; // steps to the next free entry, summed over all sessions
@@ -120,7 +120,7 @@ static void test_no_room(void **state)
 {
     struct budget budget;
     struct marks m = {.budget = &budget};
-    struct save_mark mark = {1, 1, 1};
+    struct save_mark mark = {1, 1, 0, 1};
     (void)state;
     budget_open(&budget, 0);
     assert_int_equal(marks_add(&m, &mark), TUG_EIO);

@@ -44,6 +44,13 @@ void save_drop_marks(struct shard *s, uint64_t save)
     marks_remove(&s->saves.marks, is_of, &save);
 }
 
+void saves_follow(struct shard *s)
+{
+    if (s->saves.marks.n > 0)
+        s->saves.marks_due = s->now;
+    saves_look(s);
+}
+
 void save_wake_all(struct shard *s)
 {
     pending_wake(s, WANTS_CUT);
@@ -447,12 +454,15 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
     buf_free(&names);
 }
 
-// Returns whether a mark has timed out because its save did not begin.
+// Returns whether a mark has timed out because its save did not begin, or whether it will
+// not begin because its saver is gone.
 static bool expires(void *ctx, const struct save_mark *mark)
 {
     struct shard *s = ctx;
     struct saves *x = &s->saves;
     bool waits = x->run != NULL && x->run->id == mark->save;
+    if (!waits && mark->saver != 0 && is_gone(s, mark->saver))
+        return true;
     uint64_t due = (waits ? s->now : mark->since) + save_timeout(s);
     if (due > s->now)
         x->marks_due = clock_earlier(x->marks_due, due);

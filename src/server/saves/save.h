@@ -112,6 +112,9 @@ struct shard_table;
 
 // Called when the event that the save waits for may have happened.
 void saves_look(struct shard *s);
+// Called when the roster has changed: a save does not wait for dead workers, and a mark does
+// not wait for a dead saver.
+void saves_follow(struct shard *s);
 // Returns whether the session has marked the save, so that its pushes to the table must
 // wait until the save's cuts have begun.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);

@@ -285,7 +285,8 @@ static size_t marks_of(const struct saves *x, uint64_t session)
     return n;
 }
 
-static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err *e)
+static int add_mark(struct shard *s, uint64_t save, uint64_t session, uint64_t saver,
+                    struct err *e)
 {
     struct saves *x = &s->saves;
     const struct save_run *r = x->run;
@@ -297,13 +298,15 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
         return err_set(e, TUG_EUSAGE,
                        "the session has marked %d saves that were never requested",
                        SAVES_MARKS_EACH);
-    int rc = marks_add(&x->marks, &(struct save_mark){save, session, s->now});
+    int rc = marks_add(&x->marks, &(struct save_mark){save, session, saver, s->now});
     if (rc == TUG_EIO)
         return err_because(e, rc, REASON_NO_ROOM, 0,
                            "no room now for one more mark of a save (--memory)");
     if (rc != 0)
         return err_nomem(e, "the marks of a save");
     x->marks_due = clock_earlier(x->marks_due, s->now + save_timeout(s));
+    if (saver != 0 && roster_session_over(member_roster(s->member), saver))
+        x->marks_due = s->now;
     saves_look(s);
     return 0;
 }
@@ -321,7 +324,7 @@ enum outcome mark_serve(struct shard *s, struct shard_request *q)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can mark a save");
     else
-        add_mark(s, m->save, m->session, &e);
+        add_mark(s, m->save, m->session, m->saver, &e);
     if (e.code != 0)
         shard_refuse(s, q, &e);
     else
