@@ -19,7 +19,7 @@ static int curl_begin(struct err *e)
 }
 
 static struct library library = {.file = "libcurl.so.4",
-                                 .need = "remote data needs libcurl",
+                                 .need = "remote data, and etcd, need libcurl",
                                  .package = "libcurl4",
                                  .other = "older than 7.85",
                                  .functions = functions,

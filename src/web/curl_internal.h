@@ -1,5 +1,5 @@
-// libcurl, which is loaded when the first remote file is read. A run whose data is on
-// this machine neither needs libcurl nor waits for the loading of its many libraries.
+// libcurl, which is loaded when the first remote file is read, or the first request is
+// posted. Other runs neither need libcurl nor wait for the loading of its many libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_CURL_INTERNAL_H
@@ -16,6 +16,8 @@
     X(curl_easy_init)                                                                    \
     X(curl_easy_reset)                                                                   \
     X(curl_easy_setopt)                                                                  \
+    X(curl_easy_perform)                                                                 \
+    X(curl_easy_getinfo)                                                                 \
     X(curl_easy_cleanup)                                                                 \
     X(curl_easy_strerror)                                                                \
     X(curl_slist_append)                                                                 \

@@ -3,11 +3,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_internal.h"
+#include "web/post.h"
 
 static int none(struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   "remote data needs libcurl, without which tug was built: "
+                   "remote data, and etcd, need libcurl, without which tug was built: "
                    "install libcurl4-openssl-dev and build again");
 }
 
@@ -40,4 +41,24 @@ bool http_may_pass(const struct http *h)
 {
     (void)h;
     return false;
+}
+
+int post_open(struct post **ret, const struct post_tls *t, struct err *e)
+{
+    (void)t;
+    *ret = NULL;
+    return none(e);
+}
+
+void post_close(struct post *p)
+{
+    (void)p;
+}
+
+int post_send(struct post *p, const struct post_request *q, int *ret_status,
+              struct buf *ret, struct err *e)
+{
+    (void)p, (void)q, (void)ret;
+    *ret_status = 0;
+    return none(e);
 }

@@ -61,7 +61,11 @@ static void close_it(struct journal *j)
     (void)j;
 }
 
-static const struct journal_ops ops = {replay, commit, replace, bytes_of, close_it};
+static const struct journal_ops ops = {.replay = replay,
+                                       .commit = commit,
+                                       .replace = replace,
+                                       .bytes = bytes_of,
+                                       .close = close_it};
 
 void journals_open(struct memory_journal *j)
 {

@@ -16,6 +16,7 @@
 #include "cli/train_output.h"
 #include "cluster/journal/journal.h"
 #include "cluster/scheduler/scheduler.h"
+#include "etcd/etcd.h"
 #include "launch/processes.h"
 #include "os/clock.h"
 #include "os/log.h"
@@ -58,9 +59,12 @@ static const struct option options[] = {
     {"announce", FLAG_AT(announce),
      "write the address to descriptor 3 when it listens, and at the end the reason of a "
      "failure, for tug launch"},
-    {"state", .group = "Files", STRING_AT(state, "DIR"),
-     "keep the state of the cluster in this directory: a scheduler that was killed "
-     "continues when it is started again with the same options"},
+    {"state", .group = "Files", STRING_AT(state, "DIR|URL"),
+     "keep the state of the cluster in this directory, or in etcd: "
+     "etcd://HOST:PORT,HOST:PORT[/PREFIX]. A scheduler that was killed continues when it "
+     "is started again with the same options; with etcd, a second one that is started "
+     "with them waits and takes over. Certificates: ETCDCTL_CACERT, ETCDCTL_CERT, "
+     "ETCDCTL_KEY; account: ETCDCTL_USER"},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
@@ -156,15 +160,45 @@ static int check_kept(const struct train_options *t, struct err *e)
                    option);
 }
 
-static int open_state(struct process *p, const char *dir, const struct training *t,
-                      struct err *e)
+// What other schedulers and people read of this one in etcd.
+static void describe(const struct process *p, char ret[VAN_ADDRESS_MAX])
 {
-    if (dir == NULL)
+    const struct node *n = &p->node.node;
+    const char *host = n->options.advertise != NULL ? n->options.advertise : n->bind;
+    if (n->options.port != 0 && strchr(host, ':') == NULL)
+        snprintf(ret, VAN_ADDRESS_MAX, "%.150s:%u (process %d on %.60s)", host,
+                 n->options.port, getpid(), n->host);
+    else
+        snprintf(ret, VAN_ADDRESS_MAX, "%.150s (process %d on %.60s)", host, getpid(),
+                 n->host);
+}
+
+static int open_state(struct process *p, const struct scheduler_values *v,
+                      const struct training *t, struct err *e)
+{
+    char about[VAN_ADDRESS_MAX];
+    if (v->state == NULL)
         return 0;
     if (t != NULL)
         TRY(check_kept(t->values, e));
-    int rc = journal_open(&p->journal, dir, e);
-    return rc == 0 ? 0 : err_wrap(e, "--state");
+    describe(p, about);
+    const struct etcd_options o = {
+        .state = v->state,
+        .cluster = v->node.cluster,
+        .about = about,
+        .insecure = v->node.insecure,
+        .patience = node_scheduler_timeout(&p->node.node),
+        .interrupt = {.wake_fd = -1, .flag = &node_interrupted},
+        .say = say,
+    };
+    int rc = etcd_is(v->state) ? etcd_open(&p->journal, &o, e)
+                               : journal_open(&p->journal, v->state, e);
+    return rc == 0 || rc == TUG_EINTERRUPTED ? rc : err_wrap(e, "--state");
+}
+
+static void wake_van(void *van)
+{
+    van_wake(van);
 }
 
 // Lets a scheduler that is started again listen where the members look for it.
@@ -207,6 +241,8 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
     TRY(take_port(p, e));
     struct van_handler h = scheduler_handler(p->scheduler);
     TRY(node_van(&p->node.node, &p->van, &h, true, e));
+    if (p->journal != NULL)
+        journal_wake_by(p->journal, wake_van, p->van);
     TRY(node_listen(&p->node.node, p->van, 0, p->address, e));
     TRY(node_leave_token(&p->node.node, p->address, e));
     // The driver in this process connects to the scheduler as other nodes do.
@@ -368,7 +404,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
                        const struct training *t, struct err *e)
 {
     struct err why = {0};
-    TRY(open_state(p, v->state, t, e));
+    TRY(open_state(p, v, t, e));
     TRY(open_scheduler(p, v, t != NULL, e));
     TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, e));
     TRY(begin_driver(p, t, e));
@@ -428,6 +464,8 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
         rc = run_process(p, &v, t, e);
     role_http_close(p->http);
     node_take_token(&p->node.node);
+    if (p->journal != NULL)
+        journal_wake_by(p->journal, NULL, NULL);
     van_free(p->van);
     scheduler_close(p->scheduler);
     journal_close(p->journal);

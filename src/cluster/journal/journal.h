@@ -1,6 +1,7 @@
 // A journal keeps the scheduler's decisions, so that a scheduler that was killed and
 // started again goes on. It is a sequence of groups of bytes. A group is written and made
-// durable as a whole, so that after a crash it is there completely or not at all.
+// durable as a whole, so that after a crash it is there completely or not at all. It lies
+// in a file, as described here, or in etcd (etcd/etcd.h).
 //
 // The file, DIR/journal, has mode 0600, because it contains the key of sessions:
 //
@@ -39,6 +40,11 @@ struct journal_ops {
     int (*replace)(struct journal *j, const void *bytes, size_t n, struct err *e);
     uint64_t (*bytes)(const struct journal *j);
     void (*close)(struct journal *j);
+    // The following are NULL in a journal whose groups are durable when commit returns.
+    int (*ready)(struct journal *j, struct err *e);
+    int (*wait)(struct journal *j, struct err *e);
+    bool (*speaks)(struct journal *j);
+    void (*wake_by)(struct journal *j, void (*wake)(void *ctx), void *ctx);
 };
 
 // The first member of every journal.
@@ -68,8 +74,9 @@ static inline int journal_replay(struct journal *j,
     return j->ops->replay(j, each, ctx, e);
 }
 
-// Adds a group and makes it durable. After a failure the group counts as not written, and
-// all further calls fail with the same error: nothing may be answered any more.
+// Adds a group, which is durable as soon as journal_ready returns 1; in a file, when this
+// call returns. After a failure the group counts as not written, and all further calls
+// fail with the same error: nothing may be answered any more.
 static inline int journal_commit(struct journal *j, const void *bytes, size_t n,
                                  struct err *e)
 {
@@ -81,6 +88,35 @@ static inline int journal_replace(struct journal *j, const void *bytes, size_t n
                                   struct err *e)
 {
     return j->ops->replace(j, bytes, n, e);
+}
+
+// Returns 1 if all groups are durable and the journal belongs to this scheduler, 0 if
+// that is not known yet, or the status of a failure, which is final. In the second case
+// the function of journal_wake_by is called when the answer may have changed.
+static inline int journal_ready(struct journal *j, struct err *e)
+{
+    return j->ops->ready != NULL ? j->ops->ready(j, e) : 1;
+}
+
+// Waits until journal_ready returns 1, or fails; the journal limits the time.
+static inline int journal_wait(struct journal *j, struct err *e)
+{
+    return j->ops->wait != NULL ? j->ops->wait(j, e) : 0;
+}
+
+// Returns whether the journal belongs to this scheduler now, so that messages that tell
+// of no decision may be sent.
+static inline bool journal_speaks(struct journal *j)
+{
+    return j->ops->speaks == NULL || j->ops->speaks(j);
+}
+
+// Sets the function that is called, by any thread, when journal_ready may return
+// something else.
+static inline void journal_wake_by(struct journal *j, void (*wake)(void *ctx), void *ctx)
+{
+    if (j->ops->wake_by != NULL)
+        j->ops->wake_by(j, wake, ctx);
 }
 
 // Returns the size of the journal.

@@ -6,6 +6,11 @@
 // sent. So whatever a node was told is known to the next scheduler, whichever event or
 // deadline has changed it, and a round costs at most one group.
 //
+// A journal elsewhere (etcd) takes its time: rounds go on meanwhile, and what they change
+// and send belongs to the next group. While it is not known whether another scheduler has
+// taken over, nothing is sent, except answers to heartbeats by which nobody learns
+// anything.
+//
 // If the journal cannot be written, nothing is sent any more and the scheduler finishes
 // with that error. The members wait for another scheduler.
 //
@@ -26,6 +31,8 @@ enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
 // The most sessions and moves for which a scheduler that is thought to be dead may still
 // give numbers.
 enum { NUMBERS = 1 << 24 };
+// Messages that may wait; further ones are lost, as on the network.
+enum { OUT_MAX = 1 << 16 };
 
 // Each row of a group begins with this head.
 struct row_head {
@@ -57,6 +64,8 @@ struct keep {
     uint64_t least_bytes; // size of the journal when it was replaced last
     struct outgoing *out;
     uint32_t n_out, cap_out;
+    uint32_t
+        sealed;   // the first of these wait for the last group, the others for the next
     bool over;    // the cluster has ended or the journal has failed: nothing is kept
     bool loud;    // messages may be sent
     uint32_t pid; // of the scheduler that wrote the state that was read
@@ -80,11 +89,23 @@ static struct outgoing *add_outgoing(struct scheduler *s, van_link link)
     return o;
 }
 
+// Returns whether the message may be sent although a group is not durable: it says that
+// the scheduler has heard a heartbeat, and no decision.
+static bool says_nothing(const struct keep *k, uint16_t type, const void *msg)
+{
+    return type == MSG_HEARTBEAT_OK && ((const struct msg_heartbeat_ok *)msg)->known &&
+           k->loud && !k->over && journal_speaks(k->journal);
+}
+
 // A message that finds no memory is lost, as on the network: it is asked for again.
 void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
                          uint64_t request, const void *msg)
 {
-    struct outgoing *o = add_outgoing(s, link);
+    if (says_nothing(s->keep, type, msg)) {
+        (void)van_send(s->van, link, type, request, msg, NULL);
+        return;
+    }
+    struct outgoing *o = s->keep->n_out < OUT_MAX ? add_outgoing(s, link) : NULL;
     if (o == NULL)
         return;
     o->type = type;
@@ -106,7 +127,7 @@ void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
 void scheduler_keep_send_roster(struct scheduler *s, van_link link, uint64_t request,
                                 struct encoded_roster *x)
 {
-    struct outgoing *o = add_outgoing(s, link);
+    struct outgoing *o = s->keep->n_out < OUT_MAX ? add_outgoing(s, link) : NULL;
     if (o == NULL) {
         scheduler_drop_roster(x);
         return;
@@ -150,15 +171,24 @@ static void send_one(struct scheduler *s, struct outgoing *o)
     }
 }
 
-static void send_all(struct scheduler *s, bool loud)
+// Sends the first n messages, or drops them.
+static void send_first(struct scheduler *s, uint32_t n, bool loud)
 {
     struct keep *k = s->keep;
-    for (uint32_t i = 0; i < k->n_out; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (loud)
             send_one(s, &k->out[i]);
         outgoing_free(&k->out[i]);
     }
-    k->n_out = 0;
+    k->n_out -= n;
+    k->sealed = 0;
+    if (n > 0 && k->n_out > 0)
+        memmove(k->out, k->out + n, k->n_out * sizeof(*k->out));
+}
+
+static void send_all(struct scheduler *s, bool loud)
+{
+    send_first(s, s->keep->n_out, loud);
 }
 
 // ---------------------------------------------------------------- rows that have changed
@@ -264,23 +294,59 @@ static int keep_changes(struct scheduler *s, struct err *e)
     return journal_commit(k->journal, k->group.data, k->group.len, e);
 }
 
+// The journal has failed: nobody learns anything more from this scheduler.
+static void keep_failed(struct scheduler *s, const struct err *why)
+{
+    struct keep *k = s->keep;
+    k->over = true;
+    k->loud = false;
+    if (!s->finished)
+        s->end = *why;
+    s->finished = true;
+    s->phase = SCHEDULER_ENDING;
+    send_all(s, false);
+}
+
+// The cluster has ended: a later scheduler begins a new one.
+static void keep_nothing(struct scheduler *s)
+{
+    struct keep *k = s->keep;
+    struct err why = {0};
+    k->over = true;
+    k->loud = journal_wait(k->journal, &why) == 0;
+    if (k->loud && journal_replace(k->journal, "", 0, &why) == 0)
+        (void)journal_wait(k->journal, &why);
+    send_all(s, k->loud);
+}
+
 void scheduler_keep_tick(struct scheduler *s)
 {
     struct keep *k = s->keep;
     struct err why = {0};
     if (k == NULL)
         return;
-    if (!k->over && s->finished) {
-        k->over = true; // a later scheduler begins a new cluster
-        (void)journal_replace(k->journal, "", 0, &why);
-    } else if (!k->over && keep_changes(s, &why) != 0) {
-        k->over = true;
-        k->loud = false;
-        s->finished = true;
-        s->phase = SCHEDULER_ENDING;
-        s->end = why;
+    if (k->over) {
+        send_all(s, k->loud);
+        return;
     }
-    send_all(s, k->loud);
+    int ready = journal_ready(k->journal, &why);
+    if (ready == 1 && s->finished) {
+        keep_nothing(s);
+        return;
+    }
+    if (ready == 1) {
+        send_first(s, k->sealed, true);
+        ready = keep_changes(s, &why);
+        k->sealed = k->n_out;
+        if (ready == 0)
+            ready = journal_ready(k->journal, &why);
+    }
+    if (ready < 0)
+        keep_failed(s, &why);
+    else if (ready == 1)
+        send_all(s, true);
+    else if (s->finished)
+        keep_nothing(s);
 }
 
 // --------------------------------------------------------------------- the state is read
@@ -454,7 +520,8 @@ int scheduler_keep_open(struct scheduler *s, struct err *e)
         return err_nomem(e, "the journal of the scheduler");
     TRY(restore(s, e));
     s->roster.generation = ++s->generation;
-    return keep_all(s, e);
+    TRY(keep_all(s, e));
+    return journal_wait(k->journal, e);
 }
 
 void scheduler_keep_close(struct scheduler *s)

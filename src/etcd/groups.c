@@ -1,0 +1,296 @@
+// Groups of the journal as keys of etcd: see etcd.h. A request of etcd has a limit of
+// 1.5 MiB, so a long group has several parts, which are written one after the other; the
+// last one says that it is the last, and only then the group counts.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "etcd/etcd_internal.h"
+#include "os/json.h"
+
+enum { PAGE = 64 }; // keys that are read at once
+#define MORE_FOLLOW '+'
+#define LAST '.'
+
+static int no_memory(struct err *e)
+{
+    return err_nomem(e, "the state of the cluster");
+}
+
+// ---------------------------------------------------------------- writing
+
+// Where a part goes.
+struct part {
+    char key[ETCD_KEY_MAX], log[ETCD_LOG_MAX];
+    const char *bytes;
+    size_t n;
+    bool last, replaces;
+};
+
+// Begins the transaction: the leader is this scheduler, and, for a new log, no request
+// of an earlier one that was late has changed the head.
+static bool make_compare(struct etcd_journal *j, const struct part *p)
+{
+    char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
+    struct buf *b = &j->body;
+    etcd_key(leader, j, "leader");
+    etcd_key(head, j, "head");
+    buf_clear(b);
+    bool ok = buf_printf(b,
+                         "{\"compare\":[{\"target\":\"CREATE\",\"result\":\"EQUAL\","
+                         "\"create_revision\":\"%" PRIu64 "\",",
+                         j->created) == 0 &&
+              etcd_add_text(b, "key", leader) == 0;
+    if (ok && p->replaces && p->last)
+        ok = buf_printf(b,
+                        "},{\"target\":\"MOD\",\"result\":\"EQUAL\","
+                        "\"mod_revision\":\"%" PRIu64 "\",",
+                        j->head) == 0 &&
+             etcd_add_text(b, "key", head) == 0;
+    return ok && buf_printf(b, "}],\"success\":[") == 0;
+}
+
+static bool make_put(struct buf *b, const struct part *p)
+{
+    const char mark = p->last ? LAST : MORE_FOLLOW;
+    struct buf value = BUF_INIT(ETCD_PART_MAX + 1);
+    bool ok = buf_add(&value, &mark, 1) == 0 && buf_add(&value, p->bytes, p->n) == 0 &&
+              buf_printf(b, "{\"request_put\":{") == 0 &&
+              etcd_add_text(b, "key", p->key) == 0 && buf_add(b, ",", 1) == 0 &&
+              etcd_add_bytes(b, "value", value.data, value.len) == 0 &&
+              buf_add(b, "}}", 2) == 0;
+    if (value.cap > 0)
+        explicit_bzero(value.data, value.cap);
+    buf_free(&value);
+    return ok;
+}
+
+// Makes the new log the one that counts, and removes all others.
+static bool make_head(struct etcd_journal *j, const struct part *p)
+{
+    char head[ETCD_KEY_MAX], from[ETCD_KEY_MAX], to[ETCD_KEY_MAX], name[64];
+    struct buf *b = &j->body;
+    snprintf(name, sizeof(name), "log/%s", p->log);
+    etcd_key(head, j, "head");
+    etcd_key(from, j, "log/");
+    etcd_key(to, j, name);
+    return buf_printf(b, ",{\"request_put\":{") == 0 &&
+           etcd_add_text(b, "key", head) == 0 && buf_add(b, ",", 1) == 0 &&
+           etcd_add_text(b, "value", p->log) == 0 &&
+           buf_printf(b, "}},{\"request_delete_range\":{") == 0 &&
+           etcd_add_text(b, "key", from) == 0 && buf_add(b, ",", 1) == 0 &&
+           etcd_add_text(b, "range_end", to) == 0 && buf_add(b, "}}", 2) == 0;
+}
+
+// Ends the transaction: if it does not hold, the answer has the leader and the head.
+static bool make_end(struct etcd_journal *j)
+{
+    char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
+    struct buf *b = &j->body;
+    etcd_key(leader, j, "leader");
+    etcd_key(head, j, "head");
+    return buf_printf(b, "],\"failure\":[{\"request_range\":{") == 0 &&
+           etcd_add_text(b, "key", leader) == 0 &&
+           buf_printf(b, "}},{\"request_range\":{") == 0 &&
+           etcd_add_text(b, "key", head) == 0 && buf_add(b, "}}]}", 4) == 0;
+}
+
+static const json_t *entry_of(const json_t *answer, size_t i)
+{
+    const json_t *one = json_array_get(json_object_get(answer, "responses"), i);
+    const json_t *range = json_object_get(one, "response_range");
+    return json_array_get(json_object_get(range, "kvs"), 0);
+}
+
+static void text_of(const json_t *entry, char *ret, size_t cap)
+{
+    struct buf b = BUF_INIT(ETCD_HOST_MAX);
+    ret[0] = '\0';
+    if (etcd_get_bytes(&b, entry, "value") == 0)
+        snprintf(ret, cap, "%.*s", (int)b.len, b.len > 0 ? b.data : "");
+    buf_free(&b);
+}
+
+// The transaction did not hold. It may have been executed before, by a request whose
+// answer was lost: then the head names the log.
+static int did_not_hold(struct etcd_journal *j, const struct part *p,
+                        const json_t *answer, struct err *e)
+{
+    char text[ETCD_HOST_MAX];
+    const json_t *leader = entry_of(answer, 0), *head = entry_of(answer, 1);
+    bool mine = etcd_get_number(leader, "create_revision") == j->created;
+    text_of(head, text, sizeof(text));
+    if (mine && p->replaces && p->last && strcmp(text, p->log) == 0) {
+        j->head = etcd_get_number(head, "mod_revision");
+        return 0;
+    }
+    text_of(leader, text, sizeof(text));
+    if (!mine)
+        return etcd_lost(j, text, e);
+    return err_set(e, TUG_EIO,
+                   "another process has written %shead in etcd, which belongs to this "
+                   "cluster's scheduler",
+                   j->place.prefix);
+}
+
+static int write_part(struct etcd_journal *j, const struct part *p, struct err *e)
+{
+    json_t *answer = NULL;
+    if (!make_compare(j, p) || !make_put(&j->body, p) ||
+        (p->replaces && p->last && !make_head(j, p)) || !make_end(j))
+        return no_memory(e);
+    if (etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e) != ETCD_OK)
+        return e->code;
+    int rc = 0;
+    if (!json_is_true(json_object_get(answer, "succeeded")))
+        rc = did_not_hold(j, p, answer, e);
+    else if (p->replaces && p->last)
+        j->head = etcd_get_number(json_object_get(answer, "header"), "revision");
+    json_decref(answer);
+    return rc;
+}
+
+int etcd_group_write(struct etcd_journal *j, const void *bytes, size_t n, bool replaces,
+                     struct err *e)
+{
+    struct part p = {.replaces = replaces};
+    char name[128];
+    uint64_t group = replaces ? 0 : j->group;
+    if (replaces) // never the name of another log, also not of one that was not finished
+        snprintf(p.log, sizeof(p.log), "%016" PRIx64 "-%08x", j->created, ++j->logs);
+    else
+        snprintf(p.log, sizeof(p.log), "%s", j->log);
+    for (size_t at = 0, i = 0; !p.last; at += p.n, i++) {
+        p.bytes = (const char *)bytes + at;
+        p.n = n - at < ETCD_PART_MAX ? n - at : ETCD_PART_MAX;
+        p.last = at + p.n == n;
+        snprintf(name, sizeof(name), "log/%s/%016" PRIx64 "/%04zx", p.log, group, i);
+        etcd_key(p.key, j, name);
+        TRY(write_part(j, &p, e));
+    }
+    snprintf(j->log, sizeof(j->log), "%s", p.log);
+    j->group = group + 1;
+    return 0;
+}
+
+// ---------------------------------------------------------------- reading
+
+struct reader {
+    struct etcd_journal *j;
+    int (*each)(void *ctx, const void *bytes, size_t n, struct err *e);
+    void *ctx;
+    char from[ETCD_KEY_MAX + 1], to[ETCD_KEY_MAX]; // the keys that are still to be read
+    size_t log;                                    // length of the log's name in keys
+    uint64_t group, part;                          // expected next
+    struct buf bytes;                              // of a group, so far
+    struct buf text;                               // of a key or a value
+    bool more;
+};
+
+static int damaged(const struct reader *r, const char *what, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "the state below %s in etcd is damaged: %s; start the whole cluster "
+                   "again with another prefix",
+                   r->j->place.prefix, what);
+}
+
+static int take_value(struct reader *r, struct err *e)
+{
+    const char *at = r->text.data;
+    if (r->text.len == 0 || (*at != LAST && *at != MORE_FOLLOW))
+        return damaged(r, "a value is not a part of a group", e);
+    bool last = *at == LAST;
+    if (buf_add(&r->bytes, at + 1, r->text.len - 1) != 0)
+        return buf_error(&r->bytes, "a group of the state in etcd", e);
+    r->part = last ? 0 : r->part + 1;
+    r->group += last;
+    if (!last)
+        return 0;
+    int rc = r->bytes.len > 0 ? r->each(r->ctx, r->bytes.data, r->bytes.len, e) : 0;
+    r->j->bytes += r->bytes.len;
+    buf_clear(&r->bytes);
+    return rc;
+}
+
+static int take_entry(struct reader *r, const json_t *entry, struct err *e)
+{
+    char expected[64];
+    buf_clear(&r->text);
+    int rc = etcd_get_bytes(&r->text, entry, "key");
+    const char *key = rc == 0 ? buf_str(&r->text) : NULL;
+    if (rc == TUG_ENOMEM || (rc == 0 && key == NULL))
+        return no_memory(e);
+    snprintf(expected, sizeof(expected), "%016" PRIx64 "/%04" PRIx64, r->group, r->part);
+    if (rc != 0 || r->text.len < r->log || strcmp(key + r->log, expected) != 0)
+        return damaged(r, "a part of a group is missing", e);
+    snprintf(r->from, sizeof(r->from), "%s", key);
+    buf_clear(&r->text);
+    rc = etcd_get_bytes(&r->text, entry, "value");
+    if (rc == TUG_ENOMEM)
+        return no_memory(e);
+    return rc == 0 ? take_value(r, e) : damaged(r, "a value is not base64", e);
+}
+
+static bool make_page(struct reader *r, bool first)
+{
+    struct buf *b = &r->j->body;
+    // After the first page, the keys behind the last one: it, and a zero byte.
+    size_t n = strlen(r->from) + !first;
+    buf_clear(b);
+    return buf_printf(b, "{\"limit\":\"%d\",", PAGE) == 0 &&
+           etcd_add_bytes(b, "key", r->from, n) == 0 && buf_add(b, ",", 1) == 0 &&
+           etcd_add_text(b, "range_end", r->to) == 0 && buf_add(b, "}", 1) == 0;
+}
+
+static int read_page(struct reader *r, bool first, struct err *e)
+{
+    struct etcd_journal *j = r->j;
+    json_t *answer = NULL;
+    if (!make_page(r, first))
+        return no_memory(e);
+    if (etcd_ask(&j->asks, "/v3/kv/range", &j->body, j->o.patience, &answer, e) !=
+        ETCD_OK)
+        return e->code;
+    const json_t *list = json_object_get(answer, "kvs");
+    int rc = 0;
+    for (size_t i = 0; i < json_array_size(list) && rc == 0; i++)
+        rc = take_entry(r, json_array_get(list, i), e);
+    r->more = json_is_true(json_object_get(answer, "more")) && json_array_size(list) > 0;
+    json_decref(answer);
+    return rc;
+}
+
+int etcd_groups_read(struct etcd_journal *j,
+                     int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
+                     void *ctx, struct err *e)
+{
+    struct reader r = {.j = j, .each = each, .ctx = ctx};
+    char name[64];
+    if (j->log[0] == '\0')
+        return 0;
+    r.bytes = BUF_INIT(JOURNAL_GROUP_MAX);
+    r.text = BUF_INIT((size_t)ETCD_PART_MAX + ETCD_KEY_MAX);
+    snprintf(name, sizeof(name), "log/%s/", j->log);
+    etcd_key(r.from, j, name);
+    r.log = strlen(r.from);
+    etcd_key(r.to, j, name);
+    r.to[r.log - 1]++; // '0' comes after '/'
+    int rc = read_page(&r, true, e);
+    while (rc == 0 && r.more)
+        rc = read_page(&r, false, e);
+    if (rc == 0 && r.group == 0)
+        rc = damaged(&r, "its first group is missing", e);
+    j->group = r.group; // a group without its last part does not count
+    if (r.text.cap > 0)
+        explicit_bzero(r.text.data, r.text.cap);
+    if (r.bytes.cap > 0)
+        explicit_bzero(r.bytes.data, r.bytes.cap);
+    buf_free(&r.text);
+    buf_free(&r.bytes);
+    return rc;
+}

@@ -1,0 +1,254 @@
+// The lease of the one scheduler that has the journal: taken, kept alive, given up.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "etcd/etcd_internal.h"
+#include "os/clock.h"
+#include "os/json.h"
+
+enum { LOOK_MS = 200, BEATS = 5, REQUEST_MAX = 16 << 10 };
+static const double give_up_seconds = 1, beat_seconds = 1;
+
+static int failed(enum etcd_answer kind, struct err *e)
+{
+    return kind == ETCD_OK ? 0 : e->code;
+}
+
+static int made(bool ok, struct err *e)
+{
+    return ok ? 0 : err_nomem(e, "a request to etcd");
+}
+
+// ---------------------------------------------------------------- the leader's key
+
+static int ask_range(struct etcd_journal *j, const char *name, json_t **ret,
+                     struct err *e)
+{
+    char key[ETCD_KEY_MAX];
+    etcd_key(key, j, name);
+    buf_clear(&j->body);
+    TRY(made(buf_add(&j->body, "{", 1) == 0 && etcd_add_text(&j->body, "key", key) == 0 &&
+                 buf_add(&j->body, "}", 1) == 0,
+             e));
+    return failed(etcd_ask(&j->asks, "/v3/kv/range", &j->body, j->o.patience, ret, e), e);
+}
+
+// Returns the entry of the key in an answer; NULL: the key is not there.
+static const json_t *first(const json_t *range)
+{
+    return json_array_get(json_object_get(range, "kvs"), 0);
+}
+
+// Gets a value as text for messages.
+static void value_text(const json_t *entry, char *ret, size_t cap)
+{
+    struct buf b = BUF_INIT(ETCD_HOST_MAX);
+    ret[0] = '\0';
+    if (etcd_get_bytes(&b, entry, "value") == 0)
+        snprintf(ret, cap, "%.*s", (int)b.len, b.len > 0 ? b.data : "");
+    printable_make(ret);
+    buf_free(&b);
+}
+
+int etcd_lost(const struct etcd_journal *j, const char *now_leads, struct err *e)
+{
+    bool other = now_leads != NULL && now_leads[0] != '\0';
+    return err_set(e, TUG_EIO,
+                   "this scheduler has lost its lease in etcd (%sleader): %s%s%s; it "
+                   "answers nobody any more",
+                   j->place.prefix,
+                   other ? "" : "it was not renewed in time, and another may take over",
+                   other ? now_leads : "", other ? " has taken over" : "");
+}
+
+static int grant(struct etcd_journal *j, struct err *e)
+{
+    json_t *answer = NULL;
+    uint64_t asked = etcd_now();
+    buf_clear(&j->body);
+    TRY(made(buf_printf(&j->body, "{\"TTL\":\"%d\"}", ETCD_TTL_SECONDS) == 0, e));
+    TRY(failed(etcd_ask(&j->asks, "/v3/lease/grant", &j->body, j->o.patience, &answer, e),
+               e));
+    j->lease = etcd_get_number(answer, "ID");
+    uint64_t seconds = etcd_get_number(answer, "TTL");
+    json_decref(answer);
+    if (j->lease == 0 || seconds == 0 || seconds > 3600)
+        return err_set(e, TUG_EIO, "etcd at %s gives no lease",
+                       j->place.endpoints[j->asks.at]);
+    j->ttl_ns = seconds * SECOND_NS;
+    j->valid_until = asked + j->ttl_ns;
+    return 0;
+}
+
+// Makes the transaction that creates the key if it is not there.
+static bool make_taking(struct etcd_journal *j)
+{
+    char key[ETCD_KEY_MAX];
+    struct buf *b = &j->body;
+    etcd_key(key, j, "leader");
+    buf_clear(b);
+    return buf_printf(b, "{\"compare\":[{\"target\":\"CREATE\",\"result\":\"EQUAL\","
+                         "\"create_revision\":\"0\",") == 0 &&
+           etcd_add_text(b, "key", key) == 0 &&
+           buf_printf(b, "}],\"success\":[{\"request_put\":{\"lease\":\"%" PRIu64 "\",",
+                      j->lease) == 0 &&
+           etcd_add_text(b, "key", key) == 0 && buf_add(b, ",", 1) == 0 &&
+           etcd_add_text(b, "value", j->about) == 0 && buf_add(b, "}}]}", 4) == 0;
+}
+
+// Tries to create the key; *ret_mine says whether it is ours then. After a request
+// without an answer the key may be ours, too.
+static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
+{
+    json_t *answer = NULL;
+    TRY(made(make_taking(j), e));
+    TRY(failed(etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e), e));
+    json_decref(answer);
+    answer = NULL;
+    TRY(ask_range(j, "leader", &answer, e));
+    const json_t *entry = first(answer);
+    *ret_mine = entry != NULL && etcd_get_number(entry, "lease") == j->lease;
+    j->created = etcd_get_number(entry, "create_revision");
+    json_decref(answer);
+    return 0;
+}
+
+static void say_waits(const struct etcd_journal *j, const json_t *leader, bool *said)
+{
+    char text[ETCD_HOST_MAX], line[ERR_TEXT_MAX];
+    if (*said || j->o.say == NULL)
+        return;
+    *said = true;
+    value_text(leader, text, sizeof(text));
+    snprintf(line, sizeof(line),
+             "standby: %s is the scheduler of this cluster (etcd has %sleader); this "
+             "one takes over when that one dies",
+             text, j->place.prefix);
+    j->o.say(j->o.ctx, line);
+}
+
+static int take_key(struct etcd_journal *j, struct err *e)
+{
+    bool mine = false, said = false;
+    while (!mine) {
+        json_t *answer = NULL;
+        TRY(ask_range(j, "leader", &answer, e));
+        const json_t *leader = first(answer);
+        bool free = leader == NULL;
+        if (!free)
+            say_waits(j, leader, &said);
+        json_decref(answer);
+        if (!free && interrupt_comes(&j->o.interrupt, LOOK_MS))
+            return err_set(e, TUG_EINTERRUPTED, "interrupted");
+        if (!free)
+            continue;
+        TRY(grant(j, e));
+        TRY(try_take(j, &mine, e));
+        if (!mine)
+            etcd_lease_give_up(j);
+    }
+    return 0;
+}
+
+// Reads which log counts. Only the leader writes it, so it does not change meanwhile.
+static int read_head(struct etcd_journal *j, struct err *e)
+{
+    json_t *answer = NULL;
+    TRY(ask_range(j, "head", &answer, e));
+    const json_t *entry = first(answer);
+    j->head = etcd_get_number(entry, "mod_revision");
+    if (entry != NULL)
+        value_text(entry, j->log, sizeof(j->log));
+    json_decref(answer);
+    return 0;
+}
+
+int etcd_lease_take(struct etcd_journal *j, struct err *e)
+{
+    TRY(take_key(j, e));
+    return read_head(j, e);
+}
+
+// ---------------------------------------------------------------- staying the leader
+
+static bool make_lease_request(const struct etcd_journal *j, struct buf *to)
+{
+    buf_clear(to);
+    return buf_printf(to, "{\"ID\":\"%" PRIu64 "\"}", j->lease) == 0;
+}
+
+static void renewed(struct etcd_journal *j, uint64_t asked)
+{
+    pthread_mutex_lock(&j->mutex);
+    bool was_late = etcd_now() >= j->valid_until;
+    j->valid_until = asked + j->ttl_ns;
+    if (was_late)
+        etcd_journal_tell(j);
+    pthread_mutex_unlock(&j->mutex);
+}
+
+// Asks once for another period; returns false if there was no answer.
+static bool beat(struct etcd_journal *j, struct buf *body)
+{
+    json_t *answer = NULL;
+    struct err why = {0};
+    uint64_t asked = etcd_now();
+    if (!make_lease_request(j, body))
+        return false;
+    enum etcd_answer kind = etcd_ask_once(&j->beats, "/v3/lease/keepalive", body,
+                                          beat_seconds, &answer, &why);
+    const json_t *result = json_object_get(answer, "result");
+    bool lost = kind == ETCD_NOT_FOUND ||
+                (kind == ETCD_OK && etcd_get_number(result, "ID") == j->lease &&
+                 etcd_get_number(result, "TTL") == 0);
+    bool done = kind == ETCD_OK && etcd_get_number(result, "TTL") > 0;
+    json_decref(answer);
+    if (lost)
+        (void)etcd_lost(j, NULL, &why);
+    if (lost || kind == ETCD_REFUSED)
+        etcd_journal_fail(j, &why);
+    if (done)
+        renewed(j, asked);
+    return done;
+}
+
+// Waits until `until` or the end.
+static bool wait_stop(struct etcd_journal *j, double seconds)
+{
+    struct timespec t = clock_deadline(seconds);
+    pthread_mutex_lock(&j->mutex);
+    while (!atomic_load(&j->stop) && j->failed.code == 0 &&
+           pthread_cond_timedwait(&j->changed, &j->mutex, &t) == 0)
+        ;
+    bool over = atomic_load(&j->stop) || j->failed.code != 0;
+    pthread_mutex_unlock(&j->mutex);
+    return over;
+}
+
+void *etcd_lease_keep(void *journal)
+{
+    struct etcd_journal *j = journal;
+    struct buf body = BUF_INIT(REQUEST_MAX);
+    double period = (double)j->ttl_ns / BEATS / (double)SECOND_NS;
+    bool done = false;
+    do
+        done = beat(j, &body);
+    while (!wait_stop(j, done ? period : period / BEATS));
+    buf_free(&body);
+    return NULL;
+}
+
+void etcd_lease_give_up(struct etcd_journal *j)
+{
+    json_t *answer = NULL;
+    struct err ignored = {0};
+    if (j->lease != 0 && make_lease_request(j, &j->body))
+        (void)etcd_ask_once(&j->asks, "/v3/lease/revoke", &j->body, give_up_seconds,
+                            &answer, &ignored);
+    json_decref(answer);
+    j->lease = 0;
+}

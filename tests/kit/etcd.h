@@ -1,0 +1,24 @@
+// A real etcd on loopback for tests, with one member: started, killed, started again.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_ETCD_H
+#define TUG_KIT_ETCD_H
+
+#include <sys/types.h>
+
+struct kit_etcd {
+    unsigned port, peer;         // of clients, and of other members
+    const char *ca, *cert, *key; // PEM files; NULL: plain HTTP. `ca`: clients need one
+    pid_t pid;                   // 0: it does not run
+};
+
+// Skips the test if etcd is not installed.
+void kit_etcd_or_skip(void);
+
+// Starts etcd in the folder of the test; its data is in `etcd`, its log in `etcd.log`.
+// Ports are chosen at the first start.
+void kit_etcd_start(struct kit_etcd *s);
+void kit_etcd_signal(struct kit_etcd *s, int number);
+void kit_etcd_kill(struct kit_etcd *s); // also one that does not run
+
+#endif
