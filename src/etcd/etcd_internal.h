@@ -1,5 +1,5 @@
-// What the files of this part share: the place in etcd, a client of its gateway, and the
-// journal.
+// Internals that the files of this part share: the place in etcd, a client of its gateway,
+// and the journal.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ETCD_ETCD_INTERNAL_H

@@ -59,7 +59,7 @@ int etcd_lost(const struct etcd_journal *j, const char *now_leads, struct err *e
     bool other = now_leads != NULL && now_leads[0] != '\0';
     return err_set(e, TUG_EIO,
                    "this scheduler has lost its lease in etcd (%sleader): %s%s%s; it "
-                   "answers nobody any more",
+                   "sends no more answers",
                    j->place.prefix,
                    other ? "" : "it was not renewed in time, and another may take over",
                    other ? now_leads : "", other ? " has taken over" : "");

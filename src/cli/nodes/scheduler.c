@@ -160,7 +160,7 @@ static int check_kept(const struct train_options *t, struct err *e)
                    option);
 }
 
-// What other schedulers and people read of this one in etcd.
+// Writes the text by which this scheduler is known in etcd, to people and to standbys.
 static void describe(const struct process *p, char ret[VAN_ADDRESS_MAX])
 {
     const struct node *n = &p->node.node;

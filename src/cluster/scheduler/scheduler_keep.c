@@ -8,8 +8,7 @@
 //
 // A journal elsewhere (etcd) takes its time: rounds go on meanwhile, and what they change
 // and send belongs to the next group. While it is not known whether another scheduler has
-// taken over, nothing is sent, except answers to heartbeats by which nobody learns
-// anything.
+// taken over, nothing is sent, except answers to heartbeats, which tell of no decision.
 //
 // If the journal cannot be written, nothing is sent any more and the scheduler finishes
 // with that error. The members wait for another scheduler.
@@ -294,7 +293,7 @@ static int keep_changes(struct scheduler *s, struct err *e)
     return journal_commit(k->journal, k->group.data, k->group.len, e);
 }
 
-// The journal has failed: nobody learns anything more from this scheduler.
+// The journal has failed: this scheduler sends no more messages.
 static void keep_failed(struct scheduler *s, const struct err *why)
 {
     struct keep *k = s->keep;
