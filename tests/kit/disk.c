@@ -100,7 +100,11 @@ static void close_it(struct journal *j)
 
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e)
 {
-    static const struct journal_ops ops = {replay, commit, replace, bytes_of, close_it};
+    static const struct journal_ops ops = {.replay = replay,
+                                           .commit = commit,
+                                           .replace = replace,
+                                           .bytes = bytes_of,
+                                           .close = close_it};
     *d = (struct sim_disk){.base.ops = &ops,
                            .file = BUF_INIT(MOST),
                            .random = random,
