@@ -16,6 +16,7 @@
 #include "accessor/entry_internal.h"
 #include "base/alloc.h"
 #include "base/random.h"
+#include "base/search.h"
 
 enum { FIRST_SLOTS = 256, STREAM = 0x656e74 };
 
@@ -44,17 +45,11 @@ static struct candidate *entry_exact_place(const struct exact *x, uint64_t key)
     return &x->slots[at];
 }
 
-// Empties a slot, and then moves into the gap each entry that a search would no longer reach.
 static void entry_exact_forget(struct exact *x, struct candidate *c)
 {
-    size_t mask = x->max - 1, gap = (size_t)(c - x->slots);
-    for (size_t at = (gap + 1) & mask; x->slots[at].sum != 0; at = (at + 1) & mask) {
-        size_t wants = home(x, x->slots[at].key);
-        if (((at - wants) & mask) < ((at - gap) & mask))
-            continue; // the entry's home is behind the gap, so it stays
-        x->slots[gap] = x->slots[at];
-        gap = at;
-    }
+    size_t gap = (size_t)(c - x->slots);
+    probe_close(gap, x->max - 1, i, x->slots[i].sum != 0, home(x, x->slots[i].key),
+                x->slots[gap] = x->slots[i]);
     x->slots[gap].sum = 0;
     x->n--;
 }

@@ -78,7 +78,7 @@ void request_send_slices(struct request *r, uint64_t now)
 
 // ---------------------------------------------------------------- answers
 
-static void fail(struct slice *s, const struct err *why)
+static void slice_failed(struct slice *s, const struct err *why)
 {
     struct err e = *why;
     char name[ROSTER_NAME_MAX], about[REQUEST_ABOUT_MAX];
@@ -154,7 +154,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
     } else if (why.reason == REASON_KEYS_UNKNOWN && s->list != 0) {
         send_all_keys(s, now);
     } else {
-        fail(s, &why);
+        slice_failed(s, &why);
     }
 }
 
@@ -168,7 +168,7 @@ void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
     }
     r->client->stats.bytes_received += m->body_bytes;
     if (wire_check_flags(m->type, m->m, why) != 0) {
-        fail(s, why);
+        slice_failed(s, why);
         return;
     }
     if (m->type == MSG_ERROR) {
@@ -186,5 +186,5 @@ void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
     }
     if (why->code == 0)
         err_set(why, TUG_EDATA, "its answer does not fit the request");
-    fail(s, why);
+    slice_failed(s, why);
 }

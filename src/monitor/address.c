@@ -30,7 +30,8 @@ static bool is_loopback(const struct sockaddr *a)
 }
 
 // Resolves a->host and a->port; the caller frees *ret.
-static int find(const struct monitor_address *a, struct addrinfo **ret, struct err *e)
+static int address_find(const struct monitor_address *a, struct addrinfo **ret,
+                        struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     char port[8];
@@ -63,7 +64,7 @@ int address_read(struct monitor_address *ret, const char *text, struct err *e)
                        text);
     if (route_split(text, ret->host, sizeof(ret->host), &ret->port, e) != 0)
         return err_wrap(e, "--http");
-    TRY(find(ret, &found, e));
+    TRY(address_find(ret, &found, e));
     ret->loopback = is_loopback(found->ai_addr);
     freeaddrinfo(found);
     return 0;
@@ -161,7 +162,7 @@ int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err 
     socklen_t n = sizeof(s);
     if (a->path[0] != '\0')
         return listen_unix(a, ret_fd, e);
-    TRY(find(a, &found, e));
+    TRY(address_find(a, &found, e));
     bool refused =
         a->loopback &&
         !is_loopback(

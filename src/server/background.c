@@ -153,8 +153,8 @@ static bool target_is_busy(const struct shard *s, const struct msg_table_do *m)
 
 // Does an admin operation, or begins it. *ret_begun is set if the operation takes time,
 // so that its request waits for its end.
-static enum outcome begin(struct shard *s, const struct shard_request *q, bool *ret_begun,
-                          struct err *e)
+static enum outcome operation_begin(struct shard *s, const struct shard_request *q,
+                                    bool *ret_begun, struct err *e)
 {
     const struct msg_table_do *m = &q->m->table_do;
     struct shard_table *t = m->table < SPEC_MAX_TABLES ? s->tables[m->table] : NULL;
@@ -209,7 +209,7 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
             state == ADMIN_DONE)
             state = ADMIN_NEW;
         if (state == ADMIN_NEW)
-            outcome = begin(s, q, &begun, &e);
+            outcome = operation_begin(s, q, &begun, &e);
         else if (state == ADMIN_GOING)
             outcome = WANTS_TURN;
     }

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "protocol/limits.h"
 #include "server/moves/stream.h"
 
@@ -198,22 +199,15 @@ static struct identity *identity_make(struct retries *r, const struct retries_id
     return x;
 }
 
-// Removes an entry and closes the gap: entries that could not be found across the gap
-// move into it.
+// Removes an entry.
 static void identity_erase(struct retries *r, size_t gap)
 {
-    size_t mask = r->max_identities - 1;
     assert(r->n_identities > 0);
-    for (size_t at = (gap + 1) & mask;; at = (at + 1) & mask) {
-        struct identity *x = entry(r->identities, r->stride, at);
-        if (x->id.pass == 0)
-            break;
-        size_t home = identity_home(&x->id, r->max_identities);
-        if (((at - home) & mask) < ((at - gap) & mask))
-            continue; // the entry's first choice lies behind the gap, so the entry stays
-        memcpy(entry(r->identities, r->stride, gap), x, r->stride);
-        gap = at;
-    }
+    probe_close(gap, r->max_identities - 1, i,
+                entry(r->identities, r->stride, i)->id.pass != 0,
+                identity_home(&entry(r->identities, r->stride, i)->id, r->max_identities),
+                memcpy(entry(r->identities, r->stride, gap),
+                       entry(r->identities, r->stride, i), r->stride));
     memset(entry(r->identities, r->stride, gap), 0, r->stride);
     r->n_identities--;
 }

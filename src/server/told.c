@@ -31,7 +31,7 @@ static const char *table_name(struct shard *s, uint32_t table)
 
 // Returns the name of an operation for the log. Copies, and numbers of batches, are part
 // of training and have no name here.
-static const char *name_of(uint8_t what)
+static const char *operation_name(uint8_t what)
 {
     switch (what) {
     case WIRE_CLEAR:
@@ -57,7 +57,7 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
     *ret_kind = WIRE_OPERATION_OTHER;
     switch (type) {
     case MSG_TABLE_DO:
-        name = name_of(m->table_do.what);
+        name = operation_name(m->table_do.what);
         if (name != NULL)
             snprintf(to, ERR_TEXT_MAX, "%s table '%s'", name,
                      table_name(s, m->table_do.table));

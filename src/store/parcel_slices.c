@@ -144,7 +144,7 @@ uint64_t parcel_copy_left(const struct parcel_copy *c)
 
 // Chooses the rows of the next slice, and marks them as copied: a handle may be in the list
 // twice. Returns the entry of the list at which the slice ends.
-static uint32_t choose(struct parcel_copy *c, struct slice *x)
+static uint32_t slice_choose(struct parcel_copy *c, struct slice *x)
 {
     const struct store *s = c->s;
     const struct handle_list *l = &s->parts[c->p].rows;
@@ -164,8 +164,8 @@ static uint32_t choose(struct parcel_copy *c, struct slice *x)
     return at;
 }
 
-static int add_rows(const struct store *s, const struct slice *x, struct buf *to,
-                    struct err *e)
+static int slice_add_rows(const struct store *s, const struct slice *x, struct buf *to,
+                          struct err *e)
 {
     const struct accessor *a = &s->accessor;
     size_t bytes = a->width * sizeof(float);
@@ -219,10 +219,10 @@ static int add_slice(struct parcel_copy *c, struct buf *to, struct err *e)
     struct slice x;
     if (handle_bits_reserve(&c->copied, table_handles(s->rows)) != 0)
         return err_nomem(e, "a copy of a partition");
-    c->at = choose(c, &x);
+    c->at = slice_choose(c, &x);
     if (x.n == 0)
         return 0;
-    TRY(add_rows(s, &x, to, e));
+    TRY(slice_add_rows(s, &x, to, e));
     TRY(add_extras(s, &x, to, e));
     return add_changed(s, &x, to, e);
 }

@@ -142,7 +142,7 @@ uint32_t deal_rows_buckets(const struct deal_rows *d)
     return d->buckets;
 }
 
-static uint64_t key_of(uint32_t bucket, uint32_t file, uint64_t index, uint64_t row)
+static uint64_t deal_key_of(uint32_t bucket, uint32_t file, uint64_t index, uint64_t row)
 {
     return (((uint64_t)bucket << FILE_BITS | file) << INDEX_BITS | index) << ROW_BITS |
            row;
@@ -233,7 +233,7 @@ int deal_rows_put(struct deal_rows *d, uint32_t file, uint64_t index, bool *ret_
     for (uint32_t b = 0; b < d->buckets; b++) {
         size_t len;
         const char *text = deal_cell(d->deal, b, &len);
-        TRY(put_cell(d, key_of(b, file, index, 0), text, len, *ret_at_end, e));
+        TRY(put_cell(d, deal_key_of(b, file, index, 0), text, len, *ret_at_end, e));
     }
     TRY(send_rows(d, e));
     // the other request was sent last
@@ -308,7 +308,7 @@ static size_t ask_heads(struct deal_rows *d, struct cursor c, uint32_t bucket,
             count = (uint64_t)1 << INDEX_BITS;
         for (; c.index < count && r->n < HEADS; c.index++) {
             ret[r->n] = (struct dealt_cell){.file = c.file, .index = c.index};
-            r->keys[r->n++] = key_of(bucket, c.file, c.index, 0);
+            r->keys[r->n++] = deal_key_of(bucket, c.file, c.index, 0);
         }
         c.index = 0;
     }
@@ -355,7 +355,7 @@ static int fill_cells(struct deal_rows *d, uint32_t bucket, size_t first, struct
     r->n = 0;
     for (size_t i = first; i < d->n_cells; i++) {
         const struct cell *c = &d->cells[i];
-        uint64_t key = key_of(bucket, c->at.file, c->at.index, 1);
+        uint64_t key = deal_key_of(bucket, c->at.file, c->at.index, 1);
         for (size_t at = FIRST_BYTES; at < c->head.bytes; at += DEAL_ROW_BYTES) {
             r->keys[r->n] = key++;
             r->to[r->n] = (struct span){c->at.at + at,

@@ -31,8 +31,8 @@ static int read_steps(struct run *r, uint64_t *ret, struct err *e)
 
 // Describes the current state of the run, with the position in the pass from which the run
 // was resumed.
-static int describe(struct run *r, uint64_t pass, const struct train_result *result,
-                    char **ret, struct err *e)
+static int note_describe(struct run *r, uint64_t pass, const struct train_result *result,
+                         char **ret, struct err *e)
 {
     const struct driver_position *from = &r->driver->resumed;
     struct saved_run *m = checkpoint_describe(r, result, false, e);
@@ -106,7 +106,7 @@ int driver_note(struct run *r, uint64_t pass, const struct train_result *result,
     int rc = read_steps(r, &k.steps, e);
     d->steps = k.steps;
     if (rc == 0)
-        rc = describe(r, pass, result, &k.run, e);
+        rc = note_describe(r, pass, result, &k.run, e);
     if (rc == 0)
         rc = print_note(r, &k, to, e);
     kept_run_free(&k);

@@ -192,7 +192,7 @@ static int by_key(const void *a, const void *b)
 
 // Returns whether a piece belongs to this worker, if all workers were given the same
 // files.
-static bool is_mine(const struct run *r, uint64_t number)
+static bool piece_is_mine(const struct run *r, uint64_t number)
 {
     const struct driver *d = r->driver;
     return r->config->cluster->peer->own_files || d->workers == 0 ||
@@ -217,7 +217,7 @@ static int train_known(struct run *r, struct msg_leased *l, uint64_t n, struct e
     if (order == NULL)
         return err_nomem(e, "the pieces of a file");
     for (uint64_t i = 0; i < n; i++)
-        if (is_mine(r, i + l->file))
+        if (piece_is_mine(r, i + l->file))
             order[mine++] = (struct place){
                 random_u64(r->config->model.seed, l->pass << 20 ^ l->file, i), i};
     qsort(order, mine, sizeof(*order), by_key);
@@ -233,7 +233,7 @@ static int train_stream(struct run *r, struct msg_leased *l, struct err *e)
     struct remote_worker *w = r->driver->worker;
     w->at_end = false;
     for (uint64_t i = 0; !w->at_end; i++)
-        if (is_mine(r, i + l->file))
+        if (piece_is_mine(r, i + l->file))
             TRY(train_piece(r, l, i, e));
     return 0;
 }

@@ -79,7 +79,7 @@ static int check_size(size_t n, struct err *e)
 }
 
 // Keeps the first failure, and cuts off what was written of the group.
-static int fail(struct file_journal *f, int rc, struct err *e)
+static int file_journal_fail(struct file_journal *f, int rc, struct err *e)
 {
     err_copy(&f->failed, e);
     f->failed.code = rc;
@@ -106,7 +106,7 @@ static int file_journal_commit(struct journal *j, const void *bytes, size_t n,
         return 0;
     }
     if (f->failed.code == 0)
-        (void)fail(f, rc, &why);
+        (void)file_journal_fail(f, rc, &why);
     return err_copy(e, &why);
 }
 

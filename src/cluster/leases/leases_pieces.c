@@ -38,7 +38,7 @@ static int by_key(const void *a, const void *b)
 // models learn less if all passes have the same order. But pieces of a compressed file
 // that no worker has in memory keep the order of the file, spread evenly over the pass,
 // so that a worker reads the file from its start only once.
-static uint64_t key_of(struct leases *l, uint32_t file, uint64_t index)
+static uint64_t piece_key_of(struct leases *l, uint32_t file, uint64_t index)
 {
     const struct file *f = &l->files[file];
     const struct piece *p = &f->p[index];
@@ -86,7 +86,8 @@ void leases_list_file(struct leases *l, uint32_t file)
             w->reserved++;
         else if (f->p[i].state == PIECE_FREE)
             l->unreserved++;
-        l->order[l->n_order++] = (struct place){key_of(l, file, i), file, (uint32_t)i};
+        l->order[l->n_order++] = (struct place){piece_key_of(l, file, i), file,
+                                                (uint32_t)i};
     }
 }
 
@@ -460,7 +461,7 @@ static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
 static void order_again(struct leases *l)
 {
     for (size_t i = 0; i < l->n_order; i++)
-        l->order[i].key = key_of(l, l->order[i].file, l->order[i].index);
+        l->order[i].key = piece_key_of(l, l->order[i].file, l->order[i].index);
     if (l->n_order > 0)
         qsort(l->order, l->n_order, sizeof(*l->order), by_key);
     l->cursor = 0;

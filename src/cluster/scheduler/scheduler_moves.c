@@ -54,7 +54,7 @@ bool scheduler_owns(const struct scheduler *s, const struct sched_node *n)
     return false;
 }
 
-static struct move *find(struct scheduler *s, uint64_t id)
+static struct move *move_find(struct scheduler *s, uint64_t id)
 {
     for (uint32_t i = 0; i < s->moving.n; i++)
         if (s->moving.list[i].id == id)
@@ -81,7 +81,7 @@ void scheduler_moves_count(struct scheduler *s, const struct move *x, int more)
         to->in_flight += (uint32_t)more;
 }
 
-static void take_out(struct scheduler *s, struct move *x)
+static void move_take_out(struct scheduler *s, struct move *x)
 {
     struct moving *m = &s->moving;
     scheduler_moves_count(s, x, -1);
@@ -90,8 +90,8 @@ static void take_out(struct scheduler *s, struct move *x)
     s->changed = true;
 }
 
-static void begin(struct scheduler *s, int space, uint32_t partition, uint32_t from,
-                  uint32_t to)
+static void move_begin(struct scheduler *s, int space, uint32_t partition, uint32_t from,
+                       uint32_t to)
 {
     struct moving *m = &s->moving;
     struct move *x = scheduler_grow(&m->list, &m->n, &m->cap, sizeof(*x));
@@ -135,7 +135,7 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     at = at > target->moves.at ? at : target->moves.at;
     if (s->now < at)
         return at;
-    begin(s, space, partition, from, to);
+    move_begin(s, space, partition, from, to);
     return VAN_NEVER;
 }
 
@@ -166,7 +166,8 @@ static void begin_some(struct scheduler *s)
         }
 }
 
-static const char *name_of(struct scheduler *s, uint32_t id, char to[ROSTER_NAME_MAX])
+static const char *node_name_of(struct scheduler *s, uint32_t id,
+                                char to[ROSTER_NAME_MAX])
 {
     const struct sched_node *n = scheduler_node_of(s, id);
     if (n != NULL)
@@ -176,23 +177,24 @@ static const char *name_of(struct scheduler *s, uint32_t id, char to[ROSTER_NAME
 }
 
 // Writes "partition 17 (sparse) from server 0 (a:1) to server 3 (b:2)".
-static const char *describe(struct scheduler *s, const struct move *x,
-                            char to[ERR_TEXT_MAX])
+static const char *move_describe(struct scheduler *s, const struct move *x,
+                                 char to[ERR_TEXT_MAX])
 {
     char a[ROSTER_NAME_MAX], b[ROSTER_NAME_MAX];
     snprintf(to, ERR_TEXT_MAX, "partition %u (%s) from %s to %s", x->partition,
-             wire_space_name(x->space), name_of(s, x->from, a), name_of(s, x->to, b));
+             wire_space_name(x->space), node_name_of(s, x->from, a),
+             node_name_of(s, x->to, b));
     return to;
 }
 
 // Gives a move up: its partition keeps its owner, in the same epoch.
-static void give_up(struct scheduler *s, struct move *x, const char *why)
+static void move_give_up(struct scheduler *s, struct move *x, const char *why)
 {
     char text[ERR_TEXT_MAX];
     s->moving.failed++;
-    scheduler_say(s, "the move of %s was given up: %s", describe(s, x, text), why);
+    scheduler_say(s, "the move of %s was given up: %s", move_describe(s, x, text), why);
     scheduler_note(s, "move", "scheduler", text);
-    take_out(s, x);
+    move_take_out(s, x);
 }
 
 // Counts a failure. Returns the time for which nothing is tried.
@@ -212,7 +214,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 // Gives a move up that has failed, and tries it again later; soon if it was only
 // interrupted.
-static void fail(struct scheduler *s, struct move *x, int code, const char *why)
+static void move_fail(struct scheduler *s, struct move *x, int code, const char *why)
 {
     struct sched_node *to = scheduler_node_of(s, x->to);
     char text[ERR_TEXT_MAX + 64];
@@ -220,7 +222,7 @@ static void fail(struct scheduler *s, struct move *x, int code, const char *why)
     if (code == TUG_EINTERRUPTED) { // an admin operation interrupted it, for example
         struct retry *r = &s->moving.retries[x->space][x->partition];
         r->at = s->now + (BROKEN_NS << least(r->broken++, BROKEN_DOUBLES));
-        give_up(s, x, why);
+        move_give_up(s, x, why);
         return;
     }
     uint64_t wait = put_off(s, &s->moving.retries[x->space][x->partition]);
@@ -232,7 +234,7 @@ static void fail(struct scheduler *s, struct move *x, int code, const char *why)
     else
         snprintf(text, sizeof(text), "%s; it is tried again in %" PRIu64 " s", why,
                  wait / SECOND_NS);
-    give_up(s, x, text);
+    move_give_up(s, x, text);
     if (full)
         scheduler_plan_around(s, to);
 }
@@ -243,7 +245,7 @@ void scheduler_moves_sift(struct scheduler *s)
     for (uint32_t i = m->n; i-- > 0;) {
         struct move *x = &m->list[i];
         if (m->wanted[x->space][x->partition] != x->to)
-            give_up(s, x, m->why);
+            move_give_up(s, x, m->why);
     }
 }
 
@@ -255,12 +257,12 @@ void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n)
              n->left ? "has left" : "is gone");
     for (uint32_t i = m->n; i-- > 0;)
         if (m->list[i].from == n->n.id || m->list[i].to == n->n.id)
-            give_up(s, &m->list[i], why);
+            move_give_up(s, &m->list[i], why);
     if (!s->broken)
         (void)scheduler_plan(s, false, why);
 }
 
-static void fail_silent(struct scheduler *s, struct move *x)
+static void move_fail_silent(struct scheduler *s, struct move *x)
 {
     char why[ERR_TEXT_MAX];
     if (x->handing)
@@ -270,7 +272,7 @@ static void fail_silent(struct scheduler *s, struct move *x)
         snprintf(why, sizeof(why),
                  "its new owner sent nothing about it for %" PRIu64 " s",
                  (uint64_t)(SILENT_NS / SECOND_NS));
-    fail(s, x, TUG_EIO, why);
+    move_fail(s, x, TUG_EIO, why);
 }
 
 static uint64_t give_up_silent(struct scheduler *s)
@@ -283,7 +285,7 @@ static uint64_t give_up_silent(struct scheduler *s)
         if (x->handing)
             due = clock_earlier(due, x->grown + HAND_OVER_NS);
         if (s->now >= due)
-            fail_silent(s, x);
+            move_fail_silent(s, x);
         else
             next = clock_earlier(next, due);
         if (i > m->n)
@@ -339,7 +341,7 @@ static bool arrive(struct scheduler *s, struct move *x)
     if (s->now - x->handed_at > m->longest_stop_ns)
         m->longest_stop_ns = s->now - x->handed_at;
     m->left--;
-    take_out(s, x);
+    move_take_out(s, x);
     s->changed = false; // the list that was just made lacks the move already
     if (m->left == 0)
         all_done(s);
@@ -412,7 +414,7 @@ static void hear(struct scheduler *s, struct move *x, const struct msg_move_says
 void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
                                uint64_t request, const struct msg_move_says *m)
 {
-    struct move *x = find(s, m->move);
+    struct move *x = move_find(s, m->move);
     uint64_t answer = WIRE_MOVE_GO_ON;
     char why[ERR_TEXT_MAX];
     if (x == NULL || x->to != n->n.id) {
@@ -420,10 +422,10 @@ void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
         // repeated answer could be misread as the opposite.
         answer = m->state == WIRE_MOVE_ARRIVED ? WIRE_MOVE_GO_ON : WIRE_MOVE_OVER;
     } else if (m->state == WIRE_MOVE_FAILED || m->state > WIRE_MOVE_FAILED) {
-        fail(s, x, wire_code(m->code), wire_words(m->why, why, sizeof(why)));
+        move_fail(s, x, wire_code(m->code), wire_words(m->why, why, sizeof(why)));
         answer = WIRE_MOVE_OVER;
     } else if (m->state == WIRE_MOVE_ARRIVED && !x->handing) {
-        fail(s, x, TUG_EINTERNAL, "the partition arrived before it was handed over");
+        move_fail(s, x, TUG_EINTERNAL, "the partition arrived before it was handed over");
     } else {
         hear(s, x, m);
         if (m->state == WIRE_MOVE_COPIED && !may_hand_over(s, x))
@@ -475,7 +477,7 @@ uint64_t scheduler_moves_tick(struct scheduler *s)
     struct moving *m = &s->moving;
     if (s->phase != SCHEDULER_RUNNING) {
         while (m->n > 0) // the run is over
-            take_out(s, &m->list[m->n - 1]);
+            move_take_out(s, &m->list[m->n - 1]);
         return VAN_NEVER;
     }
     if (m->wanted[0] == NULL)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "data/format/reader_csv.h"
 
 enum { CROSS_SEED = 2 }; // differs from the seeds of words and numbers
@@ -145,17 +146,10 @@ static uint64_t cross_key(const struct cross *k, const uint64_t *keys)
 
 // ---------------------------------------------------------------- lines
 
-// Returns the first feature in [i, end) whose slot is not below `slot`.
-static size_t find_slot(const struct examples *x, size_t i, size_t end, uint32_t slot)
+// Returns the first feature in [begin, end) whose slot is not below `slot`.
+static size_t find_slot(const struct examples *x, size_t begin, size_t end, uint32_t slot)
 {
-    while (i < end) {
-        size_t middle = i + (end - i) / 2;
-        if (x->slot[middle] < slot)
-            i = middle + 1;
-        else
-            end = middle;
-    }
-    return i;
+    return search_first(begin, end, i, x->slot[i] >= slot);
 }
 
 static int cross_features(const struct cross *k, struct examples *x, size_t end,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "protocol/bf16.h"
 #include "server/background.h"
 #include "server/clocks/pending.h"
@@ -215,15 +216,9 @@ static int contribution_take(struct shard *s, struct shard_request *q,
 
 uint32_t contribution_run(const struct contribution *c, uint32_t partition)
 {
-    uint32_t low = 0, high = c->n_runs;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (c->runs[middle].partition < partition)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < c->n_runs && c->runs[low].partition == partition ? low : c->n_runs;
+    uint32_t at = (uint32_t)search_first(0, c->n_runs, i,
+                                         c->runs[i].partition >= partition);
+    return at < c->n_runs && c->runs[at].partition == partition ? at : c->n_runs;
 }
 
 static int copy_keys(struct contribution *c, const struct contribution *from,

@@ -77,7 +77,7 @@ uint64_t moves_tick(struct shard *s, uint64_t now)
     return next > now ? next : now;
 }
 
-static struct incoming *find(struct shard *s, van_link link)
+static struct incoming *incoming_at(struct shard *s, van_link link)
 {
     struct incoming *m = s->moves.in;
     while (m != NULL && m->s.link != link)
@@ -87,19 +87,19 @@ static struct incoming *find(struct shard *s, van_link link)
 
 bool moves_opened(struct shard *s, van_link link)
 {
-    struct incoming *m = find(s, link);
+    struct incoming *m = incoming_at(s, link);
     return m != NULL && session_opened(&m->s, link, s->now);
 }
 
 bool moves_closed(struct shard *s, van_link link, const struct err *why)
 {
-    struct incoming *m = find(s, link);
+    struct incoming *m = incoming_at(s, link);
     return m != NULL && session_closed(&m->s, link, why, s->now);
 }
 
 bool moves_message(struct shard *s, van_link link, const struct van_message *x)
 {
-    struct incoming *m = find(s, link);
+    struct incoming *m = incoming_at(s, link);
     if (m == NULL)
         return false;
     enum session_news news = session_message(&m->s, link, x, s->now);

@@ -251,8 +251,8 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
 // When the first partition of a table arrives, reserves memory for as many rows in each
 // of the partitions that this shard will have, because an index that grows row by row is
 // several times slower.
-static void reserve_rows(const struct arrival *a, const struct shard_table *t,
-                         uint64_t rows)
+static void arrival_reserve_rows(const struct arrival *a, const struct shard_table *t,
+                                 uint64_t rows)
 {
     enum { FEW = 4096, MOST = 1 << 26 };
     const struct roster *r = member_roster(a->s->member);
@@ -289,7 +289,7 @@ static int put_table(struct arrival *a, struct err *e)
         TRY(partition_fits(a->s, h.rows, e));
     }
     tables_limit(a->s, t);
-    reserve_rows(a, t, h.expected);
+    arrival_reserve_rows(a, t, h.expected);
     TRY(parcel_put(t->store, a->partition, rows, h.rows, e));
     into->put = true;
     tables_measure(a->s, t);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "server/clocks/pending.h"
 #include "server/moves/moves.h"
 #include "server/moves/partition.h"
@@ -19,7 +20,7 @@
 enum { PIECE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
 enum { LOG_BYTES = 256 << 20, LOG_LEAST = 8 << 20 };
 
-static struct outgoing *find(const struct shard *s, uint64_t id)
+static struct outgoing *outgoing_find(const struct shard *s, uint64_t id)
 {
     struct outgoing *o = s->moves.out;
     while (o != NULL && (o->move.id != id || o->gone))
@@ -76,8 +77,8 @@ void outgoing_stop(struct outgoing *o)
     buf_free(&o->bytes);
 }
 
-static int begin(struct shard *s, const struct roster_move *move, struct outgoing **ret,
-                 struct err *e)
+static int outgoing_begin(struct shard *s, const struct roster_move *move,
+                          struct outgoing **ret, struct err *e)
 {
     struct outgoing *o = mem_zalloc(sizeof(*o));
     if (o == NULL)
@@ -171,7 +172,7 @@ enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
     struct err e = {0};
     if (move == NULL || r->owners[move->space][move->partition] != member_id(s->member))
         return answer_nothing(s, q);
-    struct outgoing *o = find(s, m->move);
+    struct outgoing *o = outgoing_find(s, m->move);
     if (move->to != q->peer->node)
         err_set(&e, TUG_EUSAGE, "partition %u moves to node %u, not to node %u",
                 move->partition, move->to, q->peer->node);
@@ -180,7 +181,7 @@ enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
               roles_of(&s->roles, move->space, move->partition) != ROLE_HERE))
         return answer_nothing(s, q); // a save or an admin operation is under way
     else if (o == NULL)
-        begin(s, move, &o, &e);
+        outgoing_begin(s, move, &o, &e);
     if (e.code == 0 && m->at < o->sent)
         return answer_nothing(s, q); // the question came over a link that has broken
     if (e.code == 0 && prepare(s, m, o, &e) == 0)
@@ -194,15 +195,7 @@ enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
 static size_t first_of(const struct shard_table *t, const uint64_t *keys, size_t n,
                        uint32_t partition)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (store_partition(t->store, keys[middle]) < partition)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return search_first(0, n, i, store_partition(t->store, keys[i]) >= partition);
 }
 
 // Returns how many bytes may be kept for targets, beside rows, within --memory. A server

@@ -26,7 +26,7 @@ enum { FEW_BYTES = 1 << 20, STAGE_BYTES = 2 << 20 };
 
 // ---------------------------------------------------------------- the scheduler
 
-static struct incoming *find(struct shard *s, uint64_t id)
+static struct incoming *incoming_find(struct shard *s, uint64_t id)
 {
     struct incoming *m = s->moves.in;
     while (m != NULL && m->move.id != id)
@@ -45,7 +45,7 @@ void incoming_fail(struct shard *s, struct incoming *m)
 
 // The scheduler has given the move up. An installed partition stays until the
 // roster, too, says that the move was given up.
-static void give_up(struct incoming *m)
+static void incoming_give_up(struct incoming *m)
 {
     m->say_at = VAN_NEVER;
     if (m->state == INCOMING_HERE)
@@ -58,7 +58,7 @@ static void give_up(struct incoming *m)
 static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_t word)
 {
     if (word == WIRE_MOVE_OVER) {
-        give_up(m);
+        incoming_give_up(m);
     } else if (said == WIRE_MOVE_COPIED && m->state == INCOMING_ASKS) {
         if (word == WIRE_MOVE_GO_ON) {
             m->state = INCOMING_ENDS;
@@ -75,7 +75,7 @@ static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_
 static void scheduler_answers(void *ctx, const struct van_message *x)
 {
     struct shard *s = ctx;
-    struct incoming *m = find(s, s->moves.saying);
+    struct incoming *m = incoming_find(s, s->moves.saying);
     uint8_t said = s->moves.said;
     s->moves.saying = 0;
     if (m == NULL || x == NULL)
@@ -101,7 +101,7 @@ static uint8_t state_of(const struct incoming *m)
 }
 
 // Tells the scheduler how the move goes.
-static void say(struct shard *s, struct incoming *m)
+static void incoming_say(struct shard *s, struct incoming *m)
 {
     struct msg_move_says x = {.move = m->move.id,
                               .state = state_of(m),
@@ -327,11 +327,12 @@ uint64_t incoming_tick(struct shard *s, struct incoming *m)
     if (m->say_at <= s->now && s->moves.saying != 0)
         return next; // reported after the scheduler has answered about another move
     if (m->say_at <= s->now)
-        say(s, m);
+        incoming_say(s, m);
     return clock_earlier(next, m->say_at);
 }
 
-static void begin(struct shard *s, const struct roster *r, const struct roster_move *move)
+static void incoming_begin(struct shard *s, const struct roster *r,
+                           const struct roster_move *move)
 {
     struct incoming *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
@@ -375,6 +376,6 @@ void incoming_follow(struct shard *s, const struct roster *r)
         (void)drop(s, m);
     }
     for (uint32_t i = 0; i < r->n_moves; i++)
-        if (r->moves[i].to == me && find(s, r->moves[i].id) == NULL)
-            begin(s, r, &r->moves[i]);
+        if (r->moves[i].to == me && incoming_find(s, r->moves[i].id) == NULL)
+            incoming_begin(s, r, &r->moves[i]);
 }

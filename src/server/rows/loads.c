@@ -17,7 +17,7 @@ struct mine {
     const uint32_t *owners;
 };
 
-static bool is_mine(void *ctx, uint32_t partition)
+static bool load_is_mine(void *ctx, uint32_t partition)
 {
     const struct mine *m = ctx;
     return m->owners != NULL && m->owners[partition] == member_id(m->shard->member);
@@ -36,7 +36,7 @@ static int load_rows(struct shard *s, struct shard_table *t,
 {
     struct mine mine = {s, member_roster(s->member)->owners[t->spec.space]};
     TRY(clear(s, t, e));
-    if (save_load(chain, name, t->store, is_mine, &mine, e) != 0) {
+    if (save_load(chain, name, t->store, load_is_mine, &mine, e) != 0) {
         (void)clear(s, t, NULL); // an empty table is better than a part of the rows
         return err_wrap(e, "table '%s' is empty now", t->spec.config.name);
     }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/search.h"
 
 enum { LEAST_PLACES = 64 };
 
@@ -89,20 +90,12 @@ bool marks_has(const struct marks *m, uint64_t save, uint64_t session)
     return false;
 }
 
-// Closes the gap at `hole`: entries behind it move towards their first choice, up to the
-// next free entry.
-static void close_up(struct marks *m, size_t hole)
+static void close_up(struct marks *m, size_t gap)
 {
-    size_t mask = m->n_places - 1;
-    assert(m->places[hole].session != 0 && m->n > 0);
-    for (size_t i = (hole + 1) & mask; m->places[i].session != 0; i = (i + 1) & mask) {
-        size_t home = home_of(m, m->places[i].session);
-        if (((i - home) & mask) < ((i - hole) & mask))
-            continue;
-        m->places[hole] = m->places[i];
-        hole = i;
-    }
-    m->places[hole] = (struct save_mark){0};
+    assert(m->places[gap].session != 0 && m->n > 0);
+    probe_close(gap, m->n_places - 1, i, m->places[i].session != 0,
+                home_of(m, m->places[i].session), m->places[gap] = m->places[i]);
+    m->places[gap] = (struct save_mark){0};
 }
 
 // Removes marks. The entry that moves into the place of a removed one is checked, too; if
