@@ -435,29 +435,40 @@ int run_options_same(const struct saved_options *then, const struct saved_option
             : " (--init-from needs the same model, sizes and optimizer, too)");
 }
 
+// Copies a value, if it is there.
+static void copy_value(json_t *to, const char *name, const json_t *from,
+                       const char *from_name)
+{
+    json_t *value = json_object_get(from, from_name);
+    if (value != NULL)
+        json_put_value(to, name, json_incref(value));
+}
+
 // Returns the options on which the shape of a model depends, including those of its layers
 // if `layers` is true.
 static json_t *shape_to_json(const struct saved_options *o, bool layers)
 {
-    const struct model_options *m = &o->model;
-    char hidden[MODEL_HIDDEN_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX];
-    model_hidden_print(m->hidden, hidden);
-    model_hidden_print(m->tower, tower);
-    json_t *ret = json_pack("{s:s, s:s}", "model", m->ops->name, "optimizer",
-                            rule_info(m->latent.kind)->name);
-    if (ret != NULL && m->ops->layout != NULL)
-        json_object_update_new(
-            ret, json_pack("{s:i, s:s}", "dim", (int)m->dim, "dims", o->dims));
-    if (ret != NULL && m->ops->needs_fields)
-        json_object_set_new(ret, "fields", json_integer(m->fields));
-    if (ret != NULL && m->ops->dense != NULL && layers)
-        json_object_update_new(ret, json_pack("{s:s, s:i, s:b, s:b, s:s}", "hidden",
-                                              hidden, "cross", (int)m->cross,
-                                              "batch-norm", m->batch_norm, "data-norm",
-                                              m->data_norm, "dense-optimizer",
-                                              rule_info(m->dense.kind)->name));
-    if (ret != NULL && m->tasks > 1 && layers)
-        json_object_set_new(ret, "tower", json_string(tower));
+    const struct model_ops *ops = o->model.ops;
+    json_t *all = saved_options_to_json(o), *ret = json_object();
+    const json_t *of_layers = json_object_get(all, "layers");
+    copy_value(ret, "model", all, "model");
+    copy_value(ret, "optimizer", json_object_get(all, "latent"), "optimizer");
+    if (ops->layout != NULL) {
+        copy_value(ret, "dim", all, "dim");
+        copy_value(ret, "dims", all, "dims");
+    }
+    if (ops->needs_fields)
+        copy_value(ret, "fields", all, "fields");
+    if (layers) { // NULL in models without layers
+        copy_value(ret, "hidden", of_layers, "hidden");
+        copy_value(ret, "cross", of_layers, "cross");
+        copy_value(ret, "batch-norm", of_layers, "batch-norm");
+        copy_value(ret, "data-norm", of_layers, "data-norm");
+        copy_value(ret, "dense-optimizer", json_object_get(of_layers, "dense"),
+                   "optimizer");
+        copy_value(ret, "tower", of_layers, "tower");
+    }
+    json_decref(all);
     return ret;
 }
 
