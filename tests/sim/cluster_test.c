@@ -746,6 +746,8 @@ int main(int argc, char **argv)
         .kept = {11408, 14723, 20180},
         .seeds = 1000,
         .state_seeds = 500,
+        // Attempts to connect that hang while the scheduler is away.
+        .state_kept = {1166, 4586},
         .bug_seeds = 1000,
         .check = check_counts,
     };

@@ -875,7 +875,8 @@ int main(int argc, char **argv)
         .world = &world,
         .seeds = 200,
         .state_seeds = 200,
-        .state_kept = {388}, // a driver that died when one server had no word of its save
+        .state_kept =
+            {388, 6943}, // a driver that died when one server had no word of its save
         .bug_seeds = 1000,
         .check = check_counts,
     };

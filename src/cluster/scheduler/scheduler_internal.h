@@ -258,7 +258,8 @@ struct scheduler {
 
     // The journal and what waits for it (scheduler_keep.c); NULL without a journal.
     struct keep *keep;
-    bool restored; // the journal had the state of a cluster
+    uint64_t rejoin_until; // no restored node without a link is dead before
+    bool restored;         // the journal had the state of a cluster
     // The number of schedulers that were started with this journal; 1 without one.
     uint64_t generation;
     bool replaced;      // a scheduler of a later generation has taken over

@@ -33,6 +33,10 @@ enum { NUMBERS = 1 << 24 };
 // Messages that may wait; further ones are lost, as on the network.
 enum { OUT_MAX = 1 << 16 };
 
+// The time after a start in which nodes may come back, besides --dead-timeout: an attempt of
+// a member to connect that began before the start may hang as long (MEMBER_TRY_NS).
+static const uint64_t rejoin_ns = 10000000000;
+
 // Each row of a group begins with this head.
 struct row_head {
     uint32_t kind, index;
@@ -575,6 +579,7 @@ void scheduler_keep_serve(struct scheduler *s)
     for (uint32_t i = 0; i < m->n; i++)
         m->list[i].began = m->list[i].heard = m->list[i].grown = m->list[i].handed_at =
             s->now;
+    s->rejoin_until = s->now + s->o.dead_timeout_ns + rejoin_ns;
     m->planned_at = m->told_at = m->look_at = s->now;
     // The scheduler before may still live, and must not give the same numbers.
     s->session += NUMBERS;

@@ -145,7 +145,12 @@ static uint64_t death_of(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
     uint64_t due = p->beats ? p->sign_at + s->o.dead_timeout_ns : VAN_NEVER;
-    return n->link == 0 ? clock_earlier(due, closed_too_long(s, n)) : due;
+    bool stopped = n->stop_at != 0 && s->phase == SCHEDULER_ENDING;
+    if (n->link == 0)
+        due = clock_earlier(due, closed_too_long(s, n));
+    if (n->link == 0 && !stopped && due < s->rejoin_until)
+        due = s->rejoin_until;
+    return due;
 }
 
 // Asks a process for a sign of life over the links of its nodes, before it is declared
