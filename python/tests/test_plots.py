@@ -74,7 +74,7 @@ def test_without_validation_and_without_auc():
         with pytest.raises(tug.UsageError, match="^metric: the history has no AUC: .*loss='squared'"):
             squared.plot_history("auc")
         bars = squared.plot_importance(matrix, matrix[:, 0])
-        assert bars.get_xlabel() == "Rise of the logloss without the column" and len(bars.patches) == 3
+        assert bars.get_xlabel() == "Rise of the loss with the column shuffled" and len(bars.patches) == 3
         with pytest.raises(tug.UsageError, match="^importance_type: the model has no AUC"):
             squared.plot_importance(matrix, matrix[:, 0], importance_type="auc_drop")
 
@@ -133,6 +133,7 @@ def test_wrong_arguments(model):
             (lambda: tug.plot_calibration(model), ValueError, "^data: give data with labels"),
             (lambda: tug.plot_calibration([{"predicted": 1}], frame()), ValueError, "^data: is given, and so is the"),
             (lambda: tug.plot_calibration("x"), TypeError, r"^model: must be a tug.Model, or the result of its calib"),
+            (lambda: tug.plot_importance([]), ValueError, r"^model: the list is empty: importance\(\) found nothing"),
             (lambda: tug.plot_importance(model, frame(), importance_type="gain"), ValueError, "^importance_type: must"),
             (lambda: tug.plot_importance(model, frame(), max_num_features=0), ValueError, "^max_num_features: 0 is"),
             (lambda: tug.plot_importance(model, frame(), nothing=0), TypeError, "there is no option 'nothing'")):
@@ -209,6 +210,17 @@ def test_a_notebook_shows_the_model(model):
         heights = [float(point.split(",")[1]) for point in curves[0].get("points").split()]
         values = [getattr(p, field) for p in model.history]
         assert (np.argsort(heights, kind="stable") == np.argsort(-np.array(values), kind="stable")).all()
+
+
+def test_a_notebook_shows_a_loaded_model(model, tmp_path):
+    model.save(tmp_path / "saved")
+    with tug.load(tmp_path / "saved") as loaded:
+        page = Page(loaded._repr_html_())
+        last, best = model.history[-1], next(p for p in reversed(model.history) if p.best)
+        for value in (last.auc, last.loss, best.valid_auc, best.valid_loss):
+            assert f"{value:.5g}" in page.texts
+        assert lines_of(loaded.plot_history()).keys() == lines_of(model.plot_history()).keys()
+        assert loaded.plot_importance(frame(), max_num_features=1).get_xlabel().startswith("AUC lost")
 
 
 def test_a_notebook_shows_any_model():

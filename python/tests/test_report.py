@@ -68,6 +68,24 @@ def test_loaded_model_and_matrix(tmp_path):
     assert math.isclose(numbers["/lift/0/captured"], 0.2, abs_tol=0.02)
 
 
+def test_warnings_and_place(tmp_path):
+    """The page has the warnings of its model, which name the program's lines, and no temporary directory."""
+    data, path = frame(), tmp_path / "w.html"
+    data["y"] = data["y"] * 0
+    model = tug.train(data, label="y", categorical=["user <b>", "ad"], model="lr", epochs=1, progress=False, alone=True)
+    model.report(path)
+    text = Page(path).text
+    assert "all 3000 labels are 0" in text and "saved in" not in text and "tug-model" not in text
+    assert "0000000000000001" not in text and "constant" in text
+    with pytest.warns(tug.Warning, match="all labels of this data are 0") as told:
+        model.evaluate(data, report=path)
+    assert {one.filename for one in told} == {__file__}
+    assert "all labels of this data are 0" in Page(path).text
+    with pytest.warns(tug.Warning) as told:
+        model.importance(data)
+    assert {one.filename for one in told} == {__file__}
+
+
 def test_refusals(tmp_path):
     model, mine = trained(), tmp_path / "notes.html"
     mine.write_text("mine")

@@ -11,10 +11,10 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, Union
 
-from tug import _errors, _table
+from tug import _table
 from tug._abi import ffi
 from tug._arrays import Path, choice, seconds, whole, word
-from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
+from tug._errors import ArgumentTypeError, Error, Timeout, UsageError, warn_of
 from tug._exit import at_exit
 from tug._library import Handle, check, deadline_of, lib, opened, text_of
 from tug._request import Flight, reap, wait_for
@@ -246,9 +246,9 @@ class Client(Handle):
         if n > 0:
             self._told_left_out = True
             name = self._tables[number][0] if number in self._tables else str(number)
-            warnings.warn(f"{n} {'push' if n == 1 else 'pushes'} of table {name}, key {key}: the update was left out, "
-                          "since a state of its rule would become infinite (the gradient is too large: clip "
-                          "gradients); warned once, Client.left_out counts", _errors.Warning, stacklevel=4)
+            warn_of(f"{n} {'push' if n == 1 else 'pushes'} of table {name}, key {key}: the update was left out, "
+                    "since a state of its rule would become infinite (the gradient is too large: clip "
+                    "gradients); warned once, Client.left_out counts")
 
     @property
     def left_out(self) -> int:

@@ -7,15 +7,13 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import hashlib
-import warnings
 from typing import Any, Dict, List, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-from tug import _errors
 from tug._arrays import Keys, kind_of, listed_in
-from tug._errors import ArgumentTypeError, UsageError
+from tug._errors import ArgumentTypeError, UsageError, warn_of
 from tug._examples import Rows, rows_of
 
 FIELDS_UNASKED = 1000  # columns beyond which `fields` must be given: a model with many fields could take all memory
@@ -80,9 +78,8 @@ class KnownValues:
                 continue
             strange = list(dict.fromkeys(repr(v) for v in matrix[~known, column][:1000].tolist()))[:3]
             name = column if names is None else f"'{names[column]}'"
-            warnings.warn(f"X: the model knows only {100 * known.mean():.1f} % of the values of column {name}; unknown "
-                          f"are {', '.join(strange)}: did they have another type or spelling in fit?",
-                          _errors.Warning, stacklevel=6)
+            warn_of(f"X: the model knows only {100 * known.mean():.1f} % of the values of column {name}; unknown "
+                    f"are {', '.join(strange)}: did they have another type or spelling in fit?")
 
 
 def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray[np.bool_]:

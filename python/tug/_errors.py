@@ -18,11 +18,23 @@ and the category of its warnings, Warning, which is a UserWarning.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import builtins
+import os
+import sys
+import warnings
 from typing import Dict, Type
 
 
 class Warning(UserWarning):  # named after tug.Error, for use as tug.Warning
     """The category of the package's warnings, for filters: warnings.simplefilter("ignore", tug.Warning)."""
+
+
+def warn_of(text: str, category: Type[builtins.Warning] = Warning) -> None:
+    """Issues a warning at the program's line that called the package, through any number of the package's functions."""
+    frame, level, package = sys._getframe(1), 2, os.path.dirname(os.path.abspath(__file__)) + os.sep
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 class Error(Exception):

@@ -5,15 +5,13 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-import warnings
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
 import numpy.typing as npt
 
-from tug import _errors
 from tug._columns import Columns, KnownValues
-from tug._errors import UsageError
+from tug._errors import UsageError, warn_of
 from tug._examples import Rows
 from tug._model import Model
 from tug._options import meant, option_names
@@ -207,9 +205,8 @@ class Estimator(BaseEstimator):
             raise ValueError("The feature names should match those that were passed during fit, in their order: "
                              f"{list(names)} are not {list(known)}")
         if (known is None) != (names is None):
-            warnings.warn(f"X does not have valid feature names, but {name} was fitted with feature names"
-                          if names is None else f"X has feature names, but {name} was fitted without feature names",
-                          _errors.Warning)
+            warn_of(f"X does not have valid feature names, but {name} was fitted with feature names"
+                    if names is None else f"X has feature names, but {name} was fitted without feature names")
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {self.n_features_in_} features "
                              "as input")
@@ -281,11 +278,11 @@ class Estimator(BaseEstimator):
             base = 0.0 if mean in (0, 1) else float(-mean * np.log(mean) - (1 - mean) * np.log(1 - mean))
             first = float(np.log(2))
         if base > 0 and loss > base * (1.01 if model.results["epochs"] > 1 else 1.2):
-            warnings.warn(f"{type(self).__name__}: the loss on the training data is {loss:.5g}, while the mean of y "
-                          f"for every example has {base:.5g}: " + (
-                              "the model is still near what it began with; use more epochs, a larger lr, or a y near 0 "
-                              "(TransformedTargetRegressor)" if loss <= first else
-                              "use a smaller lr, or columns near 1 (StandardScaler)"), ConvergenceWarning, stacklevel=4)
+            warn_of(f"{type(self).__name__}: the loss on the training data is {loss:.5g}, while the mean of y "
+                    f"for every example has {base:.5g}: " + (
+                        "the model is still near what it began with; use more epochs, a larger lr, or a y near 0 "
+                        "(TransformedTargetRegressor)" if loss <= first else
+                        "use a smaller lr, or columns near 1 (StandardScaler)"), ConvergenceWarning)
 
     def _partial_fit(self, X: Any, targets: Targets, weight: Any) -> None:
         if not hasattr(self, "models_"):

@@ -5,16 +5,14 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import decimal
-import warnings
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from tug import _errors
 from tug._abi import ffi
 from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, kind_of, listed_in, of_floats, of_keys, word
-from tug._errors import ArgumentTypeError, UsageError
+from tug._errors import ArgumentTypeError, UsageError, warn_of
 from tug._frames import fill, in_another_order, is_frame, names_of
 
 
@@ -249,9 +247,9 @@ class Examples:
 
     def _warn_of_order(self, data: Any, beside: Any, name: str) -> None:
         if in_another_order(data, beside):
-            warnings.warn(f"{name}: its index has the labels of the data frame's index in another order, but rows are "
-                          f"matched by position: give {name}.loc[frame.index] to match them by the index, or "
-                          f"{name}.to_numpy() to keep the positions", _errors.Warning, stacklevel=6)
+            warn_of(f"{name}: its index has the labels of the data frame's index in another order, but rows are "
+                    f"matched by position: give {name}.loc[frame.index] to match them by the index, or "
+                    f"{name}.to_numpy() to keep the positions")
 
     def _weigh(self, c: Any, data: Any, weight: Union[None, str, npt.ArrayLike]) -> None:
         """Sets the examples' weights: an array beside the data frame, or the name of the frame's column that holds

@@ -3,11 +3,9 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import warnings
 from typing import Any, ClassVar, Dict, Type, TypeVar
 
-from tug import _errors
-from tug._errors import ArgumentTypeError
+from tug._errors import ArgumentTypeError, warn_of
 
 C = TypeVar("C", bound="Type[KVStoreBase]")
 
@@ -34,8 +32,7 @@ class KVStoreBase:
             raise ArgumentTypeError(f"register takes a class, not {type(klass).__name__}")
         name = klass.__name__.lower()
         if name in KVStoreBase.kv_registry:
-            warnings.warn(f"the store {name} was registered before; the new class replaces it",
-                          _errors.Warning, stacklevel=2)
+            warn_of(f"the store {name} was registered before; the new class replaces it")
         KVStoreBase.kv_registry[name] = klass
         return klass
 

@@ -3,12 +3,10 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import warnings
 from typing import Any, Dict, Iterable, Optional, Tuple, Union
 
-from tug import _errors
 from tug import optimizer as optimizers
-from tug._errors import ArgumentTypeError, UsageError
+from tug._errors import ArgumentTypeError, UsageError, warn_of
 from tug._kvbase import KVStoreBase
 from tug._kvstore import create
 
@@ -22,8 +20,7 @@ def _optimizer(given: Any, numbers: Any, rescale: float, formula: str, names: Di
         raise ArgumentTypeError("optimizer: must be a name or the result of optimizer.create(), not "
                                 f"{type(given).__name__}")
     if given.rescale_grad != rescale:
-        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, but {formula} is {rescale:g}",
-                      _errors.Warning, stacklevel=3)
+        warn_of(f"the optimizer has rescale_grad={given.rescale_grad:g}, but {formula} is {rescale:g}")
     return given
 
 

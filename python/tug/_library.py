@@ -11,7 +11,6 @@ SPDX-License-Identifier: Apache-2.0
 import contextlib
 import itertools
 import os
-import sys
 import threading
 import time
 import warnings
@@ -115,25 +114,16 @@ def last_error() -> str:
     return text_of(text)
 
 
-def warn_after_call(stacklevel: int) -> None:
+def warn_after_call() -> None:
     """Issues the library's warnings about this thread's last call, a line each, as Python warnings. It is called after
     a call that scored data has returned."""
     for text in last_warnings():
-        warnings.warn(text, _errors.Warning, stacklevel=stacklevel + 1)
+        _errors.warn_of(text)
 
 
 def last_warnings() -> List[str]:
     """Returns the library's warnings about this thread's last call."""
     return text_of(lib.tug_last_warning()).splitlines()
-
-
-def warn_caller(texts: List[str]) -> None:
-    """Issues warnings at the program's line that called the package, through any number of the package's functions."""
-    frame, level, package = sys._getframe(1), 2, os.path.dirname(os.path.abspath(__file__)) + os.sep
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame, level = frame.f_back, level + 1
-    for text in texts:
-        warnings.warn(text, _errors.Warning, stacklevel=level)
 
 
 def raise_after_call(error: BaseException) -> None:

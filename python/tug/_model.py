@@ -10,22 +10,21 @@ import os
 import re
 import threading
 import time
-import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from tug import _disk, _errors, _html, _plots
+from tug import _disk, _html, _plots
 from tug._abi import ffi
 from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
-from tug._errors import ArgumentTypeError, Error, UsageError
+from tug._errors import ArgumentTypeError, Error, UsageError, warn_of
 from tug._examples import Examples, categorical_names, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import (OwnedHandle, hearing, last_warnings, lib, opened, raise_after_call, text_of,
-                          warn_after_call, warn_caller)
+                          warn_after_call)
 from tug._options import Option, option_words
 from tug._passes import Hears, OnPass, Pass, Printer, Progress, pass_of
 from tug._roles import serve_and_exit
@@ -82,7 +81,8 @@ class Model(OwnedHandle):
              else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "path"), c))
         super().__init__("model", m, lib.tug_model_close)
         self._warned_at_opening = last_warnings()
-        warn_caller(self._warned_at_opening)
+        for text in self._warned_at_opening:
+            warn_of(text)
 
     def _options(self, progress: Hears, on_pass: OnPass, place: Place, words: List[str], kept: List[Any]) -> Any:
         """Returns a struct tug_model_options. Its texts are appended to `kept`, which must live until the model is
@@ -176,10 +176,9 @@ class Model(OwnedHandle):
             names, one = ", ".join(map(repr, far)), len(far) == 1
             columns = f"the column {names} has large numbers, and is" if one else f"the columns {names} have large " \
                 "numbers, and are"
-            warnings.warn(f"data: {columns} taken as numbers: list ids and codes in categorical=, real numbers in "
-                          f"numeric= (as numeric='{far[0]}:log' or '{far[0]}:bins:32'), and columns without "
-                          "information in drop=",
-                          _errors.Warning, stacklevel=4)
+            warn_of(f"data: {columns} taken as numbers: list ids and codes in categorical=, real numbers in "
+                    f"numeric= (as numeric='{far[0]}:log' or '{far[0]}:bins:32'), and columns without "
+                    "information in drop=")
 
     def train(self, data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
               categorical: Union[None, str, List[str]] = None) -> "Model":
@@ -201,7 +200,9 @@ class Model(OwnedHandle):
         self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
         self._importance = None
         self._width = None  # later matrices may have more columns
-        warn_caller([text for text in last_warnings() if text not in self._warned_at_opening])
+        for text in last_warnings():
+            if text not in self._warned_at_opening:
+                warn_of(text)
         return self
 
     def evaluate(self, data: Any, label: Any = None, *, weight: Weight = None,
@@ -214,7 +215,7 @@ class Model(OwnedHandle):
         words, kept = words_of(given := option_words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
         found = self._ask(_evaluation_of, lib.tug_model_evaluate, examples.c, words, len(given))
-        warn_after_call(2)
+        warn_after_call()
         del examples, kept
         return found
 
@@ -290,7 +291,7 @@ class Model(OwnedHandle):
             to, size = (ffi.NULL, 0) if room is None else (of_floats(room, written=True), room.size)
             ret = self._ask(lambda m: _predictions_of(m) if room is None else room, lib.tug_model_predict,
                             examples.c, words, len(given), to, size, ffi.new("size_t *"))
-            warn_after_call(2)
+            warn_after_call()
         del examples, kept
         return ret if labels == 1 else ret.reshape(-1, labels)
 
@@ -302,7 +303,7 @@ class Model(OwnedHandle):
         examples = self._examples(data, None)
         text = ffi.new("char **")
         lines = self._ask(lambda _model: text_of(text[0]), lib.tug_model_explain, examples.c, words, len(given), text)
-        warn_after_call(2)
+        warn_after_call()
         in_memory = not examples.files
         del examples, kept
         found = [json.loads(line) for line in lines.split("\n") if line]
@@ -342,6 +343,17 @@ class Model(OwnedHandle):
         """Calls tug.plot_importance for this model, and returns the axes of matplotlib."""
         return _plots.plot_importance(self, data, label, **more)
 
+    def _of_history(self) -> Dict[str, float]:
+        """Returns what `results` has of a training and the history tells: a loaded model has no results."""
+        passes, found = self.history, {}
+        best = next((p for p in reversed(passes) if p.best), None)
+        if passes:
+            found.update({"examples": passes[-1].examples, "train.auc": passes[-1].auc,
+                          "train.logloss": passes[-1].loss})
+        if best is not None:
+            found.update({"valid.auc": best.valid_auc, "valid.logloss": best.valid_loss})
+        return {name: math.nan if x is None else x for name, x in found.items()}
+
     def _repr_html_(self) -> str:
         """Returns what a notebook shows of the model: metrics, the curves of its passes, and the most important columns
         of the last importance()."""
@@ -350,7 +362,8 @@ class Model(OwnedHandle):
         if not self._turn.acquire(blocking=False):
             return _html.notice("is being used by another thread")
         try:
-            return _html.screen(self._opened_by[2], self.results, self.history, self.labels, self._importance)
+            return _html.screen(self._opened_by[2], self.results or self._of_history(), self.history, self.labels,
+                                self._importance)
         finally:
             self._turn.release()
 

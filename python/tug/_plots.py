@@ -133,6 +133,8 @@ def _rows_of(what: Any, data: Any, argument: str, column: str, ask: Callable[[An
         if data is not None:
             raise UsageError(f"data: is given, and so is the result of {argument}(): give only one of them")
         return what
+    if isinstance(what, list) and not what:
+        raise UsageError(f"model: the list is empty: {argument}() found nothing in its data")
     if not hasattr(what, argument):
         raise ArgumentTypeError(f"model: must be a tug.Model, or the result of its {argument}(), not "
                                 f"{type(what).__name__}")
@@ -143,8 +145,8 @@ def _rows_of(what: Any, data: Any, argument: str, column: str, ask: Callable[[An
 
 
 def plot_calibration(model: Any, data: Any = None, label: Any = None, *, weight: "Weight" = None, ax: Any = None,
-                     title: Optional[str] = "Calibration", xlabel: Optional[str] = "Predicted",
-                     ylabel: Optional[str] = "Observed", xlim: Limits = None, ylim: Limits = None,
+                     title: Optional[str] = "Calibration", xlabel: Optional[str] = "Mean prediction",
+                     ylabel: Optional[str] = "Share of positives", xlim: Limits = None, ylim: Limits = None,
                      figsize: Optional[Tuple[float, float]] = None, dpi: Optional[float] = None, grid: bool = True,
                      **options: Option) -> Any:
     """Plots the observed share of positives against the mean prediction, for ten bins with equally many examples each;
@@ -199,7 +201,7 @@ def plot_importance(model: Any, data: Any = None, label: Any = None, *, weight: 
     shown = sorted(((x, str(row["column"])) for x, row in zip(values, rows)
                     if not math.isnan(x) and not (ignore_zero and x == 0)), key=lambda one: -one[0])[:max_num_features]
     if xlabel is None:
-        xlabel = ("AUC lost" if importance_type == "auc_drop" else "Rise of the logloss") + " without the column"
+        xlabel = ("AUC lost" if importance_type == "auc_drop" else "Rise of the loss") + " with the column shuffled"
     frame = _Frame(ax, title, xlabel, ylabel, xlim, ylim, figsize, dpi, grid)
     ax = frame.open("plot_importance")
     places = list(range(len(shown)))

@@ -81,7 +81,7 @@ class Scorer(OwnedHandle):
             ret = np.empty(len(rows) * len(self.labels), np.float32)
             self._run(lib.tug_scorer_predict, examples.c.rows, raw, of_floats(ret, written=True), ret.size, save)
             del examples
-        warn_after_call(3)
+        warn_after_call()
         return ret if len(self.labels) == 1 else ret.reshape(-1, len(self.labels)), int(save[0])
 
     def _check_keys(self, data: Any) -> None:

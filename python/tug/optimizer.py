@@ -9,12 +9,10 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import sys
-import warnings
 from typing import Any, Dict, List, Optional, Tuple, Union
 
-from tug import _errors
 from tug._abi import ffi
-from tug._errors import ArgumentTypeError, UsageError
+from tug._errors import ArgumentTypeError, UsageError, warn_of
 from tug._kvarrays import StoredRows
 from tug._kvnames import of_module
 from tug._library import lib, text_of
@@ -108,8 +106,8 @@ class Optimizer:
     def _look_at_rate(self) -> None:
         rate, schedule = self._numbers.get("learning_rate"), self.lr_scheduler
         if schedule is not None and rate not in (None, schedule.base_lr) and schedule._name not in _TAKE_RATE:
-            warnings.warn(f"learning_rate={rate:g} has no effect, as in MXNet: {type(schedule).__name__} begins with "
-                          f"its base_lr={schedule.base_lr:g}", _errors.Warning, stacklevel=4)
+            warn_of(f"learning_rate={rate:g} has no effect, as in MXNet: {type(schedule).__name__} begins with "
+                    f"its base_lr={schedule.base_lr:g}")
 
     def __getattr__(self, field: str) -> Any:
         if "name" not in self.__dict__:  # a copy under construction, whose fields are not set yet

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/plural.h"
 #include "cli/result.h"
@@ -180,9 +181,23 @@ void train_report_interrupted(struct train_setup *s, const struct train_result *
     json_begin();
     json_t *all = result_to_json(&r);
     about_add_train(all, &r, s);
+    json_object_set_new(all, "interrupted", json_true());
     if (report_write_run(all, s->config.report_file, &e) != 0)
         err_add(why, "; the page of --report is missing: %s", e.text);
     json_decref(all);
+}
+
+// Returns whether the page of --report stays: a resumed run that had nothing left to do
+// would write an earlier page again without its curves and predictions.
+static bool train_report_stays(const struct train_setup *s, const struct train_result *t)
+{
+    struct stat at;
+    const char *path = s->config.report_file;
+    bool stays = path != NULL && t->nothing_to_do && !t->tested && stat(path, &at) == 0 &&
+                 at.st_size > 0;
+    if (stays)
+        log_info("--report: '%s' is unchanged, because there was nothing to do", path);
+    return stays;
 }
 
 int train_print(const struct train_setup *s, const struct train_result *t,
@@ -201,7 +216,7 @@ int train_print(const struct train_setup *s, const struct train_result *t,
     json_begin();
     json_t *all = s->json || s->config.report_file != NULL ? result_to_json(&r) : NULL;
     int rc = 0;
-    if (s->config.report_file != NULL) {
+    if (s->config.report_file != NULL && !train_report_stays(s, t)) {
         about_add_train(all, &r, s);
         rc = report_write_run(all, s->config.report_file, e);
         if (rc != 0)

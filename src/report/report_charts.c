@@ -149,7 +149,7 @@ static void training_chart(struct page *page, const struct report_run *runs, siz
         const json_t *kept = json_object_get(json_object_get(result, "valid"), "epoch");
         if (n == 1 && json_is_number(kept)) {
             c.mark = json_number_value(kept);
-            c.marked = "kept";
+            c.marked = report_is_interrupted(result) ? "best" : "kept";
         }
         if (n == 1)
             plot_course(&p, result, metric, "training, as it went", 5);

@@ -65,7 +65,9 @@ static void data_sentence(struct page *p, const json_t *result)
     if (json_is_number(json_object_get(result, "keys"))) {
         html_add(p, ", ");
         html_value(p, json_object_get(result, "keys"), "/keys");
-        html_add(p, " features");
+        html_add(p, json_integer_value(json_object_get(result, "held_out")) > 0
+                        ? " features, those of validation included"
+                        : " features");
     }
     html_add(p, "</p>\n");
 }
@@ -122,7 +124,8 @@ static void head(struct page *p, const json_t *result)
     if (json_is_object(valid)) {
         html_add(p, "<h2>On validation data, after pass ");
         html_value(p, json_object_get(valid, "epoch"), "/valid/epoch");
-        html_add(p, ", which is kept</h2>\n");
+        html_add(p, report_is_interrupted(result) ? ", the best so far</h2>\n"
+                                                  : ", which is kept</h2>\n");
         tiles(p, valid, "/valid");
         labels(p, valid, "/valid/labels");
     }
@@ -159,7 +162,7 @@ static void training(struct page *p, const struct report_run *run)
             "Passes",
             "pass examples loss auc valid/examples valid/loss valid/auc seconds best",
             "pass|examples|loss|AUC|validation examples|validation loss|"
-            "validation AUC|seconds, with reading and validation|best so far",
+            "validation AUC|seconds, with reading and validation|better than before",
             .open = json_array_size(history) <= 12});
     html_table(p, json_object_get(run->result, "course"), "/course",
                &(struct html_table){
@@ -240,14 +243,16 @@ static void columns(struct page *p, const json_t *result)
     if (json_array_size(all) == 0)
         return;
     double most = importance_of(json_array_get(all, 0));
-    html_add(p,
-             "<h2>What columns are worth</h2>\n<p class=\"soft\">The loss in AUC and "
-             "logloss if every example gets the column's values of another, random "
-             "example. A value is "
-             "unknown if the model has not learnt it.</p>\n"
-             "<div class=\"card scroll\"><table><thead><tr><th>column</th><th>AUC lost"
-             "</th><th></th><th>logloss gained</th><th>unknown values</th></tr></thead>"
-             "<tbody>\n");
+    bool ranks = json_is_number(json_object_get(json_array_get(all, 0), "auc_drop"));
+    html_add(
+        p,
+        "<h2>What columns are worth</h2>\n<p class=\"soft\">%s if every example gets "
+        "the column's values of another, random example. A value is unknown if the "
+        "model has not learnt it.</p>\n"
+        "<div class=\"card scroll\"><table><thead><tr><th>column</th><th>%s</th><th>"
+        "</th><th>%s</th><th>unknown values</th></tr></thead><tbody>\n",
+        ranks ? "The fall of AUC and the rise of logloss" : "The rise of the loss",
+        ranks ? "AUC lost" : "", ranks ? "rise of logloss" : "rise of the loss");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *one = json_array_get(all, i);
         double share = most > 0 ? fmax(0, importance_of(one) / most) : 0;

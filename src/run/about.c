@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -256,6 +257,19 @@ void about_add_eval(json_t *to, const struct result *r, const struct options *o,
     add_run(to, &cli_eval_options, o, v, p);
 }
 
+void about_add_warnings(json_t *to, const char *lines)
+{
+    json_t *run = json_object_get(to, "run");
+    struct buf b = {.data = (char *)(uintptr_t)lines, .len = strlen(lines)};
+    json_t *all = json_object_get(run, "warnings"), *more = warnings(&b);
+    if (all == NULL)
+        json_object_set_new(run, "warnings", more);
+    else
+        json_array_extend(all, more);
+    if (all != NULL)
+        json_decref(more);
+}
+
 void about_add_evaluation(json_t *to, const struct metrics *m,
                           const struct eval_tables *t, const struct option_list *files)
 {
@@ -282,11 +296,17 @@ static void add_saved_option(json_t *to, const char *of, const char *name, json_
     }
     snprintf(full, sizeof(full), "%s%s%s", of, of[0] != '\0' ? "." : "", name);
     snprintf(value, sizeof(value), "%.7g", json_number_value(v));
+    const char *shown = json_is_string(v) ? json_string_value(v) : value;
+    if (strcmp(full, "seed") == 0 && json_is_string(v)) { // the save has it as base 16
+        snprintf(value, sizeof(value), "%llu", strtoull(shown, NULL, 16));
+        shown = value;
+    } else if (strcmp(full, "schedule") == 0) {
+        (void)options_word(SCHEDULE_NAMES, (int)json_integer_value(v), value);
+    }
     if (json_is_boolean(v))
         snprintf(value, sizeof(value), "%s", json_is_true(v) ? "true" : "false");
-    json_array_append_new(to, json_pack("{s:s, s:s, s:s}", "name", full, "value",
-                                        json_is_string(v) ? json_string_value(v) : value,
-                                        "from", "save"));
+    json_array_append_new(
+        to, json_pack("{s:s, s:s, s:s}", "name", full, "value", shown, "from", "save"));
 }
 
 static json_t *saved_options(const struct saved_run *run)

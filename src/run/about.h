@@ -20,6 +20,9 @@ void about_add_eval(json_t *to, const struct result *r, const struct options *o,
 json_t *about_saved(const struct saved_run *run, const struct history *h,
                     const char *dir);
 
+// Adds warnings, a line each, to the result of about_saved.
+void about_add_warnings(json_t *to, const char *lines);
+
 // Adds an evaluation to the result of about_saved. `files` NULL: the data is in memory.
 void about_add_evaluation(json_t *to, const struct metrics *m,
                           const struct eval_tables *t, const struct option_list *files);

@@ -420,6 +420,11 @@ static int parse_mode(const char *text, struct train_settings *ret, struct err *
             (!modes[i].rate || take_rate(&rest, &ret->mode_rate)) && !*rest)
             return 0;
     }
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+        if (modes[i].number && strlen(text) == strlen(modes[i].name) - 1 &&
+            strncmp(text, modes[i].name, strlen(text)) == 0)
+            return err_set(e, TUG_EUSAGE, "--mode: '%s' needs a number: '%s:4'", text,
+                           text);
     return err_set(
         e, TUG_EUSAGE,
         "--mode: '%.200s' is not one of: sync, ssp:S, async, half-async, geo:K, "

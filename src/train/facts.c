@@ -19,7 +19,7 @@
 enum { PASSES_KEPT = 1000, PROGRESS_NS = 1000000000 };
 // The speed is a mean in which the weight of a measurement falls by a factor of
 // e in so many seconds.
-static const double rate_memory = 5;
+static const double rate_memory = 2;
 
 struct train_facts {
     pthread_mutex_t lock;

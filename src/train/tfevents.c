@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/tfevents.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "os/clock.h"
 #include "os/disk.h"
 #include "os/file.h"
+#include "os/log.h"
 #include "save/save.h"
 
 enum {
@@ -352,8 +354,23 @@ static int open_file(struct tfevents *t, const char *dir, struct err *e)
     return file_open_append(t->path, false, &t->fd, e);
 }
 
+static bool has_events(const char *dir)
+{
+    DIR *d = opendir(dir);
+    bool found = false;
+    for (struct dirent *one; d != NULL && !found && (one = readdir(d)) != NULL;)
+        found = strstr(one->d_name, ".tfevents.") != NULL;
+    if (d != NULL)
+        closedir(d);
+    return found;
+}
+
 static int begin_file(struct tfevents *t, const char *dir, bool resumes, struct err *e)
 {
+    if (!resumes && has_events(dir))
+        log_warn("--tfevents: '%s' has events of another run, and TensorBoard draws both "
+                 "as one: give each run a directory of its own",
+                 dir);
     if (file_make_dir(dir, e) != 0 || open_file(t, dir, e) != 0)
         return err_wrap(e, "--tfevents");
     if (write_event(t, build_version(t)) == 0 && resumes)

@@ -141,6 +141,20 @@ def check_interrupted():
         found = json.loads(Page(name).carried)
         check_page(name, found, ["course", "history"])
         expect(found["epochs"] >= 2 and any("interrupted" in one for one in found["run"]["warnings"]), f"{name}: {found['run']}")
+        expect(found["interrupted"] is True and "which is kept" not in Page(name).text, f"{name} says that a pass is kept")
+
+
+def check_nothing_left():
+    """A resumed run without passes left does not replace the page of the run by one without curves."""
+    words = [*TRAIN, "--valid", "0.1", "--epochs", "2", "--out", "over", "--report", "over.html"]
+    tug(*words)
+    before = Page("over.html").text
+    expect("which is kept" in before and "those of validation included" in before, "the page of a run with --valid")
+    tug(*words, "--resume")
+    expect(Page("over.html").text == before, "a run without passes left has replaced the page")
+    os.unlink("over.html")
+    tug(*words, "--resume")
+    expect(Page("over.html").numbers["/valid/epoch"], "a run without passes left writes a page that is not there")
 
 
 def count_ones(path):
@@ -268,4 +282,5 @@ check_others()
 check_refusals()
 check_cluster()
 check_interrupted()
+check_nothing_left()
 sys.exit(look(["r.html", "e.html", "v.html", "n.html", "both.html"]))

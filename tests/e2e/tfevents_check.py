@@ -271,6 +271,12 @@ def test_on_a_cluster():
         assert ends[-1]["step"] == sum(p["examples"] for p in history)
 
 
+def test_events_of_another_run():
+    words = TRAIN + "--epochs 1 --tfevents twice"
+    assert "events of another run" not in tug(words).stderr
+    assert "'twice' has events of another run" in tug(words).stderr
+
+
 def test_bad_places():
     os.makedirs("days")
     os.link("d.csv", "days/1.csv")

@@ -5,11 +5,9 @@ records its calls and leaves the record in the table of notes when it leaves; th
 SPDX-License-Identifier: Apache-2.0
 """
 
-import warnings
 from typing import TYPE_CHECKING, Any, List
 
-from tug import _errors
-from tug._errors import DataError, UsageError
+from tug._errors import DataError, UsageError, warn_of
 from tug.fleet._gate import leave_note, notes_left
 
 if TYPE_CHECKING:
@@ -32,8 +30,7 @@ def _missed(worker: int, asked: List[str], saved: List[str]) -> None:
     said = f"worker {worker} asked for a save of {lacks[0]}{more}, "
     if len(asked) > len(saved):
         raise UsageError(f"{said}which worker 0 did not: nothing was saved there; {ADVICE}")
-    warnings.warn(f"{said}but worker 0 saved {saved[-1]}: only worker 0's save was written",
-                  _errors.Warning, stacklevel=5)
+    warn_of(f"{said}but worker 0 saved {saved[-1]}: only worker 0's save was written")
 
 
 class Asked:

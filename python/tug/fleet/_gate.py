@@ -10,13 +10,11 @@ SPDX-License-Identifier: Apache-2.0
 import contextlib
 import os
 import time
-import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from tug import _errors
-from tug._errors import DataError, Error, Timeout
+from tug._errors import DataError, Error, Timeout, warn_of
 from tug.fleet._exchange import said_of, shown, value_of
 from tug.fleet._program import TABLES
 
@@ -129,6 +127,5 @@ def wait_at_gate(client: "Client") -> Optional[Begins]:
             raise Timeout(f"server 0 has not opened the run after {client.wait_seconds:.3g} s: {_NEEDS_SERVERS}")
         if passed > client.wait_seconds / SOON and not told:
             told = True
-            warnings.warn(f"this worker waits until server 0 opens the run: {_NEEDS_SERVERS}", _errors.Warning,
-                          stacklevel=4)
+            warn_of(f"this worker waits until server 0 opens the run: {_NEEDS_SERVERS}")
         time.sleep(LOOK_SECONDS)

@@ -14,6 +14,7 @@
 #include "os/file.h"
 #include "os/temp_home.h"
 #include "run/model.h"
+#include "runtime/last_error.h"
 #include "train/history.h"
 #include "tug/train.h"
 
@@ -54,9 +55,13 @@ struct tug_model {
     size_t n_values, cap_values;
     float *predictions;
     size_t n_predictions;
-    char *explained, *tables;    // results of tug_model_explain and tug_model_tables
-    char warned[NUMBERING_TEXT]; // the last warning about the numbering of keys
+    char *explained, *tables;     // results of tug_model_explain and tug_model_tables
+    char warned[NUMBERING_TEXT];  // the last warning about the numbering of keys
+    char warnings[WARNINGS_TEXT]; // warnings of the last training, a line each
 };
+
+// Returns the result that a page about the opened model shows.
+json_t *model_page(const struct tug_model *m);
 
 // Returns the public record of a pass, for the label with this number.
 struct tug_pass model_pass(const struct history_pass *p, uint32_t label);

@@ -407,12 +407,21 @@ void tug_model_close(struct tug_model *m)
     mem_free(m);
 }
 
+json_t *model_page(const struct tug_model *m)
+{
+    size_t n = strlen(m->home.path);
+    bool mine = n > 0 && strncmp(m->from, m->home.path, n) == 0; // a temporary directory
+    json_t *page = about_saved(&m->opened->run, &m->history, mine ? "" : m->from);
+    about_add_warnings(page, m->warnings);
+    return page;
+}
+
 static int model_report(struct tug_model *m, const char *path, struct err *e)
 {
     TRY(model_opened(m, e));
     TRY(report_data_check_file(path, NULL, e));
     json_begin();
-    json_t *page = about_saved(&m->opened->run, &m->history, m->from);
+    json_t *page = model_page(m);
     int rc = report_write_run(page, path, e);
     json_decref(page);
     return rc;

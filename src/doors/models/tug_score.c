@@ -142,7 +142,8 @@ static int write_page(struct scoring *s, struct err *e)
 {
     struct tug_model *m = s->m;
     json_begin();
-    json_t *page = about_saved(&m->opened->run, &m->history, m->from);
+    json_t *page = model_page(m);
+    about_add_warnings(page, tug_last_warning());
     about_add_evaluation(page, &s->metrics[0], &s->tables,
                          given_rows_are(s->data) ? NULL : &s->values.data);
     int rc = report_write_run(page, s->eval.report, e);

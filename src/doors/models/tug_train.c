@@ -48,6 +48,7 @@ struct training {
     } * reports;
     size_t n_reports, cap_reports;
     char warning[WARNINGS_TEXT]; // about the options and the result, for tug_last_warning
+    struct buf printed;          // warnings that the training printed, for its page
 };
 
 // Adds the warnings since last_warning_begin to those of the call. The training itself
@@ -103,6 +104,7 @@ static void close_training(struct training *t)
     given_rows_close(&t->rows);
     given_rows_close(&t->valid_rows);
     mem_free(t->reports);
+    buf_free(&t->printed);
     pthread_mutex_destroy(&t->mutex);
     mem_free(t);
 }
@@ -446,10 +448,13 @@ static int train_work(void *ctx, struct err *e)
     bool level = options_given(t->options, "log-level");
     enum log_level wanted = level ? (enum log_level)t->values.log_level : LOG_WARN;
     log_want(wanted);
+    t->printed = BUF_INIT(WARNINGS_TEXT);
+    log_collect_warnings(&t->printed);
     int rc = t->m->client != NULL
                  ? model_cluster_run(t->m, &t->setup, (uint32_t)t->parsed.epochs,
                                      &t->result, e)
                  : train_setup_run(&t->setup, &t->result, e);
+    log_collect_warnings(NULL);
     log_unwant(wanted);
     return rc;
 }
@@ -535,6 +540,10 @@ int tug_model_train(struct tug_model *m, const struct tug_data *data,
     t->valid = valid;
     int rc = train(t, e);
     last_warning_set(t->warning);
+    if (rc == 0)
+        snprintf(m->warnings, sizeof(m->warnings), "%s%s%.*s", t->warning,
+                 t->warning[0] != '\0' && t->printed.len > 0 ? "\n" : "",
+                 (int)t->printed.len, t->printed.len > 0 ? t->printed.data : "");
     close_training(t);
     given_rows_forget(data);
     given_rows_forget(valid);

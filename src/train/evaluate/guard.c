@@ -163,6 +163,11 @@ void guard_scores(const struct metrics *m, const char *what, bool labels)
     say_known(m, what);
     if (labels && m->weightless)
         log_warn("all weights of %s are 0, so no example counts", what);
+    if (labels && m->examples > 1 && m->base == 0 && (m->mean == 0 || m->mean == 1))
+        log_warn(
+            "all labels of %s are %.0f: no metric of it tells a good model from a bad "
+            "one",
+            what, m->mean);
     if (!labels || !is_worse(m))
         return;
     bool unknown = guard_known(m) < few_known;
