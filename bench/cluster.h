@@ -19,7 +19,7 @@ struct bench_figure {
 // Memory that all processes share.
 struct bench_figures {
     struct bench_shared shared;
-    atomic_uint n; // number of figures that were added, also those dropped
+    atomic_uint n; // number of figures that were added, including those dropped
     struct bench_figure list[BENCH_FIGURES];
 };
 

@@ -271,7 +271,7 @@ static int measure_barrier(struct worker *w, struct err *e)
 {
     size_t n = 0;
     double begin = clock_seconds(), now = begin;
-    // All workers must make the same number of barriers.
+    // All workers must wait at the same number of barriers.
     size_t all = (size_t)(w->b->o->seconds * 2000) + 1;
     for (; n < all && n < MAX_TIMES; n++) {
         double from = now;

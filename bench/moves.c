@@ -22,7 +22,7 @@ struct moves_bench {
     struct bench_nodes nodes;
     struct bench_moves *m;
     bool over;
-    uint32_t *owners;      // of the space of tables by hash, before the server joins
+    uint32_t *owners;      // by partition of tables by hash, before the server joins
     double planned, moved; // times at which the plan was made, and the last move ended
     double rate;           // bytes per second of the moves
 };
@@ -118,8 +118,8 @@ static bool is_within(const struct bench_seen *q, const double window[2])
     return q->ended >= window[0] && q->ended < window[1];
 }
 
-// Collects the times of the requests that ended in the window. Returns how many keys they
-// had a second.
+// Collects the times of the requests that ended in the window. Returns the number of
+// their keys per second.
 static double collect(struct moves_bench *x, const double window[2], double *ret_times,
                       size_t *ret_n)
 {

@@ -11,7 +11,7 @@
 #include "client/client.h"
 #include "rule/rule.h"
 
-// Requests have BATCH keys, and pushes that fill the table FILL_FLOATS values.
+// Requests have BATCH keys each. A push that fills the table has at most FILL_FLOATS values.
 enum { TABLE = 1, BATCH = 1000, FILL_FLOATS = 1 << 20, IN_FLIGHT = 2 };
 #define READY_NS ((uint64_t)60000000000)
 
@@ -21,7 +21,7 @@ struct worker {
     struct client *client;
     uint32_t rank;
     uint64_t keys[IN_FLIGHT][BATCH];
-    float *values; // of a push
+    float *values; // the values of a push
     float *pulled[IN_FLIGHT];
     uint64_t turns;
 };

@@ -19,7 +19,7 @@ enum { BENCH_NODES_MAX = 192 };
 struct bench_shared {
     // Posted once for each process when the scheduler listens at `address`.
     sem_t listening;
-    sem_t late; // the same, for each server that joins late
+    sem_t late; // posted once for each server that joins late
     char address[VAN_ADDRESS_MAX];
     atomic_flag failing; // the process that sets it first writes `error`
     atomic_bool failed;
