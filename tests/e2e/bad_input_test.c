@@ -78,7 +78,7 @@ static void no_data(void **state)
     e2e_says("(4) no data at 'data4': there is no such file");
     files_write("data", "");
     refused("libsvm", "data", "empty");
-    // Found before any data is read.
+    // Both errors are found before any data is read.
     tug_ends(3, "train --data data data2 --format libsvm");
     e2e_says("2 problems: (1) no data at 'data2': ");
     e2e_says("(2) 'data' is empty");

@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.request
 
-# Labels of a chart that lie on each other.
+# A script that finds labels of a chart which overlap.
 OVERLAPS = """
 const found = [];
 for (const svg of document.querySelectorAll('svg')) {

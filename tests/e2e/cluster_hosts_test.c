@@ -220,7 +220,7 @@ static void trains_with_tls(void **state)
                      "worker --scheduler 10.77.0.1:9100 %s -- %s", TLS_OF("worker"),
                      words);
     cluster_await("scheduler", "all have joined");
-    // Plain greetings while the cluster trains.
+    // An intruder greets without TLS while the cluster trains.
     say_hello_plainly("10.77.0.1", SCHEDULER_PORT);
     say_hello_plainly("10.77.0.2", SERVER_PORT);
     cluster_ends("scheduler", 0, CLUSTER_PATIENCE);

@@ -10,7 +10,7 @@ enum { ENDS_WITHIN = 20 }; // seconds; the processes get deadlines of 2 seconds
 // in the middle of it.
 static const char *long_words(const char *out)
 {
-    // The caller uses this longer than files_path() keeps a path.
+    // Static, because the caller uses this text after files_path() has reused its memory.
     static char words[FILES_PATH];
     files_remove(out);
     snprintf(words, sizeof(words),

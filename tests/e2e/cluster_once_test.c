@@ -11,7 +11,7 @@ enum { ROWS = 9000, EPOCHS = 3 }; // the data has several pieces of a megabyte
 
 static const char *words_of(const char *out, const char *more)
 {
-    // The caller uses this longer than files_path() keeps a path.
+    // Static, because the caller uses this text after files_path() has reused its memory.
     static char words[FILES_PATH];
     files_remove(out);
     snprintf(words, sizeof(words),

@@ -94,7 +94,7 @@ static void same_metrics(void **state)
     assert_memory_equal(&one, &other, sizeof(one));
 }
 
-// Compressed files, whose length is unknown until they are read, and several of them.
+// Scores several compressed files, whose length is unknown until they are read.
 static void compressed(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static void shell(const char *text)
 
 static const char *words_of(const char *out, const char *more)
 {
-    // The caller uses this longer than files_path() keeps a path.
+    // Static, because the caller uses this text after files_path() has reused its memory.
     static char words[FILES_PATH * 4];
     files_remove(out);
     snprintf(words, sizeof(words),
@@ -96,8 +96,9 @@ static void worker_dies_in_ssp(void **state)
 static void worker_dies_while_dealing(void **state)
 {
     (void)state;
-    // The first two pieces go through; each later one waits. A shell looks for the number of
-    // its own line: lines that another worker adds meanwhile don't change it.
+    // The commands for the first two pieces copy their input at once; each later one
+    // waits for the file "go". A shell knows its turn by the number of its own line in
+    // "begun", which lines of other workers do not change.
     files_write("wait.sh", "echo $$ >>begun\n"
                            "test $(grep -n -x -m1 $$ begun | cut -d: -f1) -le 2 ||\n"
                            "    until test -e go; do sleep 0.02; done\n"

@@ -17,7 +17,7 @@ enum { ROWS = 9000, VALID = 2000, EPOCHS = 60, KILLS = 20, MOST_MS = 300 };
 
 static const char *words_of(const char *out, const char *more)
 {
-    // The caller uses this longer than files_path() keeps a path.
+    // Static, because the caller uses this text after files_path() has reused its memory.
     static char words[FILES_PATH];
     files_remove(out);
     files_remove("passes");

@@ -13,7 +13,7 @@ enum { APP = 4, ASKED = 5, HELD = 1, SLOW = 2 };
 static atomic_int handled;
 static atomic_bool inside;
 
-// Never answers the first request, and takes its time for the next.
+// Never answers the first request, and answers the next one only after 300 ms.
 static void handle(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
     (void)ctx;

@@ -114,7 +114,7 @@ static void progress(void **state)
 
     struct winsize size = {.ws_row = 24, .ws_col = NARROW};
     assert_int_equal(ioctl(fd, TIOCSWINSZ, &size), 0);
-    // The first of the two lines may be from before the change.
+    // The first of these two lines may have been drawn before the width changed.
     wait_for_drawn(fd, n_seen, 2);
     size_t narrow = n_seen;
     wait_for_drawn(fd, narrow, 3);

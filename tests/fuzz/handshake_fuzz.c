@@ -55,7 +55,7 @@ static bool next(const uint8_t **data, size_t *size, uint16_t type, union wire_a
     n = n < *size ? n : (uint16_t)*size;
     static const union wire_any zeros;
     o = o.head.data != NULL ? o : WIRE_OUT_INIT;
-    // This encodes only a valid header.
+    // Encodes a message of zeros, whose header is valid; the head is replaced below.
     require(wire_encode(&o, type, 0, &zeros, false) == 0);
     unsigned char header[WIRE_FRAME_BYTES];
     uint32_t head = n;

@@ -36,7 +36,7 @@ static struct process *placed(const struct changes *c, uint32_t server)
     return p->placed ? p : NULL;
 }
 
-// Lets servers leave that were told so, as their processes do.
+// Lets the servers leave that the scheduler has told to leave, as their processes would.
 static void let_leave(struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
@@ -51,11 +51,10 @@ static void let_leave(struct changes *c)
             member_leave(shard_member(x->shard), &why);
             van_wake(x->van);
         }
-        // If its link breaks before it can say so, it counts as dead.
+        // A server whose link breaks before it can say that it leaves counts as dead.
         x->gone |= n != NULL && (n->left || (x->leaves && !n->n.alive));
         if (x->leaves && member_left(shard_member(x->shard))) {
-            x->dead =
-                true; // with the process its heartbeats end, by which it seemed alive
+            x->dead = true; // its heartbeats, which kept it alive, end with its process
             sim_process_crash(x->process, c->stage->sim);
         }
     }
@@ -217,7 +216,8 @@ static bool can_be_drained(const struct changes *c, const struct process *p)
     return scheduler_can_drain(s, (uint32_t)(p - s->processes));
 }
 
-// Returns the first server that is not where it shall be; -1 if all are.
+// Returns the first server that has not yet joined, or left, as the changes require, or
+// that lacks the newest placement; -1 if there is none.
 static int unsettled_server(const struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {

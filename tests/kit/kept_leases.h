@@ -36,8 +36,9 @@ static inline void kept_changes(struct kept_rows *k, struct leases *l)
     assert_int_equal(leases_rows(l, false, &k->row, kept_put, k), 0);
 }
 
-// Closes the leases, and returns others that have read their rows. Half of the time they
-// are read from all rows that were ever written, else from those that stand for them.
+// Closes the leases, and returns others that have read their rows. If `anew`, they are
+// read from a journal that was written anew, which has each row once; otherwise from all
+// rows that were ever written.
 static inline struct leases *kept_again(struct kept_rows *k, struct leases *l, bool anew)
 {
     struct leases *other;

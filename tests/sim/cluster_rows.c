@@ -75,8 +75,8 @@ static void read_rows(struct world *w, struct rest *r)
             for (int j = 0; mine && j < WIDTH; j++)
                 r->left[k][j] = (row != NULL ? (int64_t)row[j] : 0) -
                                 w->acknowledged[k][j];
-            // When the cluster ends, servers do not learn of the last moves.
-            // a server that counts as dead keeps what it had got
+            // When the cluster ends, servers do not learn of the last moves. A server
+            // that counts as dead keeps the rows that it had.
             bool over = member_over(shard_member(s), NULL) != 0;
             if (!mine && row != NULL && !over &&
                 w->stage.scheduler->phase != SCHEDULER_ENDING)

@@ -10,7 +10,7 @@ FLEET, WRAPPER, PAGE = "python/tests/test_fleet.py", "python/tests/test_wrapper.
 TRAIN, MODES = "python/tests/test_fleet_train.py", "python/tests/test_communicator.py"
 
 ROWS: Rows = [
-    # A script.
+    # Calls of an ordinary script.
     runs("import of fleet", "import tug.fleet as one; from tug.fleet import fleet as two; assert one.init == "
          "two.init"),
     runs("fleet.init()", "one = fluid.Fleet(); one.init(role_maker.UserDefinedRoleMaker())"),
@@ -23,7 +23,7 @@ ROWS: Rows = [
     runs("exe.train_from_dataset", "train(dataset())"),
     runs("fleet.minimize", "one = alone(); slots, out = net(minimize=False)\n"
          "one.distributed_optimizer(fluid.optimizer.SGD(0.1)); one.minimize(out[0])"),
-    # init and the runtime.
+    # Calls of fleet.init, and names of the runtime.
     runs("fleet.init(role_maker, is_collective, strategy)",
          "fluid.Fleet().init(role_maker.UserDefinedRoleMaker(), is_collective=False, "
          "strategy=fluid.DistributedStrategy())"),
