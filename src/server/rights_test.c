@@ -264,8 +264,8 @@ static void test_orders_are_told(void **state)
     struct parcel *p = lone_expect(w, MSG_OPERATION);
     char text[ERR_TEXT_MAX];
     assert_non_null(strstr(wire_words(p->m.operation.what, text, sizeof(text)),
-                           "needs the role 'operator'; the certificate or token "
-                           "here has 'tool'"));
+                           "needs the role 'operator'; the sender's certificate or token "
+                           "has 'tool'"));
     assert_int_equal(p->m.operation.role, WIRE_TOOL);
     parcel_unpin(p);
     lone_forget(w);

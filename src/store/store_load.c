@@ -159,8 +159,10 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
     const uint32_t width = s->accessor.extra_width;
     struct store_batch b = {0};
     if (width == 0)
-        return err_set(e, TUG_EDATA, "rows of table %s have no extra rows",
-                       s->config.name);
+        return err_set(
+            e, TUG_EDATA,
+            "by its accessor, table %s has no extra rows, but the data has some",
+            s->config.name);
     TRY(check_finite(s, keys, n, extras, true, e));
     while (b.at + b.n < n) {
         TRY(store_batch_take(s, keys, n, &b, e));

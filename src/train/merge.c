@@ -62,7 +62,7 @@ int merge_end(const struct merge *m, const struct dataset_options *o, struct err
              d->lines, d->examples, PLURAL_S(d->examples));
     if (d->groups > 0)
         log_warn("--merge-ids: %" PRIu64
-                 " id%s left out because %s lines than %u: %" PRIu64 " line%s",
+                 " id%s left out because %s lines than %u: %" PRIu64 " line%s in all",
                  d->groups, d->groups == 1 ? " was" : "s were",
                  d->groups == 1 ? "it has more or fewer" : "they have more or fewer",
                  o->merge, d->group_lines, PLURAL_S(d->group_lines));

@@ -54,7 +54,8 @@ static int webhdfs_request(const struct address *a, uint64_t from, uint64_t to,
 
 static int webhdfs_bad(struct err *e)
 {
-    return err_set(e, TUG_EDATA, "the server's answer is not a list of WebHDFS");
+    return err_set(e, TUG_EDATA,
+                   "the server's answer is not WebHDFS's list of a directory");
 }
 
 static bool read_entry(const json_t *o, struct webhdfs_entry *ret)

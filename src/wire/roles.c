@@ -70,7 +70,7 @@ int wire_may_not(uint16_t type, enum wire_role role, struct err *e)
     if (from <= WIRE_FROM_KNOCK || from >= WIRE_FROM_ANSWER)
         return err_set(e, TUG_EUSAGE, "no role may send %s", wire_name(type));
     return err_set(e, TUG_EUSAGE,
-                   "%s needs the role '%s'; the certificate or token here has '%s'",
+                   "%s needs the role '%s'; the sender's certificate or token has '%s'",
                    wire_name(type), role_names[least[from]], wire_role_name(role));
 }
 

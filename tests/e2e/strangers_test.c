@@ -89,15 +89,14 @@ static void lesser_tokens(void **state)
     tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
     is_refused(
         "stop",
-        "stop needs the role 'operator'; the certificate or token here has 'tool'");
+        "stop needs the role 'operator'; the sender's certificate or token has 'tool'");
     setenv("TUG_TOKEN", worker, 1);
     tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
     is_refused(
         "stop",
-        "stop needs the role 'operator'; the certificate or token here has 'worker'");
-    is_refused(
-        "profile start",
-        "profile needs the role 'operator'; the certificate or token here has 'worker'");
+        "stop needs the role 'operator'; the sender's certificate or token has 'worker'");
+    is_refused("profile start", "profile needs the role 'operator'; the sender's "
+                                "certificate or token has 'worker'");
     setenv("TUG_TOKEN", operator, 1);
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     tug_ends(0, "profile start --scheduler 127.0.0.1:%u", port);

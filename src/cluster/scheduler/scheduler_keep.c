@@ -424,22 +424,24 @@ static int read_group(void *ctx, const void *bytes, size_t n, struct err *e)
 static const char *odd_node(const struct scheduler *s, const struct sched_node *n)
 {
     if (n->process >= s->n_processes)
-        return "a node has no process";
+        return "a node belongs to no process";
     const struct process *p = &s->processes[n->process];
     if (n->used && (!p->used || p->role != n->n.role || p->rank != n->n.rank ||
                     n->n.loop >= p->loops))
-        return "a node differs from its process";
+        return "a node's role, rank or loop does not fit its process";
     if (!n->used && n->n.alive)
-        return "a node is alive without an entry";
-    return n->used && n->n.session > s->session ? "a session was never given" : NULL;
+        return "a node is alive, but its place in the list of nodes is unused";
+    return n->used && n->n.session > s->session
+               ? "a node has a session number that was never given"
+               : NULL;
 }
 
 static const char *odd_move(struct scheduler *s, const struct move *x)
 {
     if (scheduler_node_of(s, x->from) == NULL || scheduler_node_of(s, x->to) == NULL)
-        return "a move has no end";
+        return "a move's source or target is not in the list of nodes";
     if (s->roster.epoch == 0 || s->roster.owners[x->space][x->partition] != x->from)
-        return "a move does not begin at the owner";
+        return "a move's source does not own the partition";
     return NULL;
 }
 
