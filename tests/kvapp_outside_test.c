@@ -212,7 +212,7 @@ static void asker_before_its_roster(void **state)
 // barrier is forgotten.
 static void barrier_of_the_dead(void **state)
 {
-    // The barrier of customers 3, which waits for up to a minute.
+    // The barrier of all customers with number 3; a worker waits at it for up to a minute.
     const uint32_t reach[] = {3, 60000};
     uint64_t before = lone.w.heard[MSG_ERROR];
     struct msg_app m = {.app = KV_BARRIERS,

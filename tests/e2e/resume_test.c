@@ -309,8 +309,7 @@ static void auto_knows_the_format(void **state)
     e2e_says("resuming from auto/save-000001");
 }
 
-// A resumed run takes options that are not given from the save, whatever their defaults
-// are.
+// For an option that is not given, a resumed run takes the save's value, not the default.
 static void options_of_the_save(void **state)
 {
     (void)state;
