@@ -29,7 +29,7 @@ struct bench_moves {
     struct bench_moves_plan plan;
     atomic_uint filled; // the number of workers that have filled their part of the table
     atomic_bool stop;   // tells workers to leave
-    atomic_uint n[BENCH_MOVES_WORKERS]; // requests of each worker
+    atomic_uint n[BENCH_MOVES_WORKERS]; // number of requests of each worker
     struct bench_seen seen[BENCH_MOVES_WORKERS][BENCH_MOVES_SEEN];
 };
 

@@ -87,7 +87,7 @@ static int kvapp_works(const char *scheduler)
     }
     q = (struct tug_kv_request){.push = true, .data = {keys, 3, values, 5, lengths, 0}};
     expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == TUG_EUSAGE);
-    // A sum exceeds a float: the server takes no part of the push.
+    // One sum would exceed a float, so the server applies no part of the push.
     const float large[3] = {1, FLT_MAX / 1.5f, 1}, larger[3] = {1, FLT_MAX, 1};
     const uint64_t others[] = {3, 4, 5};
     float one_each[3];

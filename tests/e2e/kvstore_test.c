@@ -459,8 +459,8 @@ static void async(void **state)
     threads(serve, work_async);
 }
 
-// Compression: the received values equal the decoded ones, whatever the pieces into which
-// arrays are cut.
+// Compression: the pulled values equal those that the test computes from the compressed
+// gradients, whatever the pieces into which arrays are cut.
 
 enum { CODED = 4999 };
 

@@ -157,8 +157,8 @@ static bool runs(const char *pid_file)
     return there && kill(pid, 0) == 0;
 }
 
-// The command and its children, which neither read nor write, are ended by a signal
-// without waiting for them.
+// A signal to tug also ends the pipe command and its children, although they neither read
+// nor write; tug does not wait for them to end by themselves.
 static void ends_with(int signal)
 {
     files_remove("slow.pid");

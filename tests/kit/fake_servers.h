@@ -51,7 +51,7 @@ struct cluster {
     uint64_t epoch;
     bool handing_over; // the scheduler does not keep the placement yet
     bool held;         // the client has asked the scheduler to hold the placement
-    uint32_t holds;    // number of times that the client has asked so
+    uint32_t holds;    // number of times that the client has asked for this
     struct client *client;
     struct van *van;
 

@@ -148,8 +148,8 @@ void stage_failed(struct stage *s, const char *format, ...)
 // Records that a request was begun, with s->said as its error. Returns ts, which must not
 // be 0.
 client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what);
-// Returns true once, when the request is done, and sets *ts to 0. Requests of a ghost may
-// fail.
+// Returns true once, when the request is done, and sets *ts to 0. Requests of a ghost (a
+// client that was stopped until it was declared dead) may fail.
 bool stage_is_over(struct stage_client *c, client_ts *ts, const char *what);
 
 // Number of messages that workers have sent again.

@@ -43,7 +43,7 @@ def number_for(numbers: Sequence[int]) -> int:
     for number in range(lib.TUG_TABLES_MAX - 1, -1, -1):
         if number not in numbers:
             return number
-    raise UsageError("there is no number left for the table of changes")
+    raise UsageError("there is no table number left for the table of changes: create fewer tables")
 
 
 def _words_of(values: Sequence[int]) -> Floats:
