@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
+#include "cli/launch_again.h"
 #include "cli/launch_http.h"
 #include "cli/launch_refit.h"
 #include "cli/nodes/node_options.h"
@@ -31,10 +32,14 @@ struct launch_values {
     struct option_list wraps, env;
     const char *log_dir, *http_targets;
     double http_wait;
+    int restart;
+    uint64_t restart_limit;
     uint64_t child_of;
     bool supervise;
     const char *lock;
 };
+
+enum { RESTART_NEVER, RESTART_ROLE };
 
 #define OPTIONS_OF struct launch_values
 
@@ -80,6 +85,13 @@ static const struct option options[] = {
     NODE_REACH_OPTIONS("60"),
     {CLUSTER_DEAD_OPTION},
     {CLUSTER_GATHER_OPTION("")},
+    {"restart", CHOICE_AT(restart, "never role", "never"),
+     "role: start a scheduler or a worker that was killed again, while the others go on; "
+     "if a server was killed, resume the whole run from its last save in train's --out"},
+    {"restart-limit", U64_AT(restart_limit, "N", "10", 1, 1000),
+     "with --restart role: how often each process is started again, and the run resumed; "
+     "the first restart comes after 0.25 s, each further one after twice the time, at "
+     "most 30 s"},
     {"wrap", .group = "Looking in", LIST_AT(wraps, "ROLE:RANK=COMMAND"),
      "run one process under another command, on this terminal, such as worker:0='gdb "
      "--args'"},
@@ -211,7 +223,8 @@ static int check_wraps(const struct launch_values *v, struct err *e)
 struct launch_roots {
     const char *save, *cold;
     const char *load[1];
-    bool refit, quiet;
+    bool refit, quiet, saves;
+    const char *not_kept; // an option that --restart cannot be used with, or NULL
     char cold_dir[CONFIG_PATH_MAX];
 };
 
@@ -229,6 +242,8 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
     const char *save = t.out != NULL ? t.out : t.publish;
     r->save = save != NULL ? mem_strdup(save) : NULL;
     r->refit = t.refit;
+    r->saves = t.out != NULL;
+    r->not_kept = role_not_kept(&t);
     r->quiet = t.quiet;
     r->load[0] = t.init_from != NULL ? mem_strdup(t.init_from) : NULL;
     if (t.table != NULL && train_read_table(&config, t.table, &ignored) == 0 &&
@@ -312,8 +327,9 @@ static int add_variables(const struct launch_values *v, const struct options *gi
 static int environment_of(const struct launch_values *v, const struct options *given,
                           bool program, struct argv *ret, struct err *e)
 {
-    static const char *const of_train[] = {"loops", "sparse-loops", "connect-timeout",
-                                           "advertise", "http"};
+    static const char *const of_train[] = {
+        "loops", "sparse-loops", "connect-timeout", "advertise",
+        "http",  "restart",      "restart-limit"};
     for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train) && program; i++)
         if (options_given(given, of_train[i]))
             return err_set(e, TUG_EUSAGE,
@@ -378,6 +394,7 @@ static struct launch_options options_of(const struct launch_values *v, const cha
         .connect_seconds = v->node.connect_timeout,
         .dead_seconds = v->dead_timeout,
         .gather_seconds = v->gather_timeout,
+        .restarts = v->restart == RESTART_ROLE ? (uint32_t)v->restart_limit : 0,
         .log_level = levels[level],
         .log_json = log_format() == LOG_JSON, // also if train's words say so
         .hosts = v->hosts,
@@ -400,12 +417,12 @@ static struct launch_options options_of(const struct launch_values *v, const cha
 
 // Runs the processes. Meanwhile the launcher serves its own page if --http asks for one.
 static int run_watched(struct launch_options *o, const struct monitor_options *http,
-                       bool refit, struct err *e)
+                       const struct launch_roots *roots, struct err *e)
 {
     struct launch_http own;
     int rc = launch_http_open(&own, http, o, e);
     if (rc == 0)
-        rc = refit ? launch_refit(o, e) : launch_run(o, e);
+        rc = roots->refit ? launch_refit(o, e) : launch_again(o, roots->saves, e);
     launch_http_close(&own);
     return rc;
 }
@@ -425,10 +442,19 @@ static int run_launch(const struct launch_values *v, const struct options *given
     }
     if (!program)
         roots_of_training(&roots, argc, argv);
+    if (v->restart == RESTART_ROLE && roots.not_kept != NULL) {
+        err_set(e, TUG_EUSAGE,
+                "--restart role cannot be used with %s of -- train: a scheduler that is "
+                "started again could not continue it; leave out one of the two",
+                roots.not_kept);
+        roots_free(&roots);
+        argv_free(&env);
+        return TUG_EUSAGE;
+    }
     int level = level_of(v, given, &roots);
     struct launch_options o = options_of(v, tug, argc, argv, &roots, &env, level);
     log_set_level((enum log_level)level);
-    rc = run_watched(&o, &v->node.http, roots.refit, e);
+    rc = run_watched(&o, &v->node.http, &roots, e);
     roots_free(&roots);
     argv_free(&env);
     return rc;

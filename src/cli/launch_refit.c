@@ -33,7 +33,7 @@ static int launch_refit_run(const struct launch_options *o, const char *stage,
             env[i] = o->env.items[i];
         env[o->env.n] = set;
         with.env = (struct launch_list){env, o->env.n + 1};
-        rc = launch_run(&with, e);
+        rc = launch_run(&with, NULL, e);
     }
     buf_free(&b);
     mem_free(env);

@@ -77,7 +77,7 @@ static void close_both(void)
     journals_free(&journals[1]);
 }
 
-// From now on the actor's scheduler address leads to the later scheduler.
+// Changes the address of the actor's scheduler to that of the later one.
 static void readdress(struct actor *a)
 {
     snprintf(a->m->scheduler, sizeof(a->m->scheduler), "sim://later");
@@ -179,7 +179,7 @@ static void test_switched_off(void **state)
 
 // ------------------------------------------------------------------ one peer's messages
 
-// A peer that says to a scheduler, or to a member in place of a server, what the test wants.
+// A peer of a scheduler, or of a member that takes greetings in place of a server.
 struct peer {
     struct van *v;
     struct member *m; // the member that checks greetings, if this peer is a server

@@ -16,6 +16,8 @@
 #include "launch/exit_policy.h"
 #include "launch/plan.h"
 #include "launch/processes.h"
+#include "launch/restart.h"
+#include "os/clock.h"
 #include "os/disk.h"
 #include "os/file.h"
 #include "os/log.h"
@@ -55,6 +57,8 @@ struct run {
     // For each process, and last for the launcher: whether it runs; used for
     // --http-targets.
     bool *runs;
+    struct restart *restarts; // of each process
+    bool lost;                // a server was lost, with its rows
     bool targets_fail; // the file of targets could not be written, and this was logged
 };
 
@@ -187,7 +191,7 @@ static void on_interrupted(void *ctx, bool at_once)
     }
     r->interrupted = true;
     exit_policy_interrupted(&r->policy);
-    if (r->o->program || !r->announced) {
+    if (r->o->program || !r->announced || r->restarts[0].due_ns != 0) {
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
         return;
     }
@@ -217,6 +221,40 @@ static void tell_ended(struct run *r, uint32_t member)
     tell_targets(r, member, false);
 }
 
+static void begin_again(struct run *r)
+{
+    uint64_t next = UINT64_MAX, now = clock_ns();
+    for (uint32_t i = 0; i < member_of(r, LAUNCH_WORKER, r->o->workers); i++)
+        if (r->restarts[i].due_ns != 0 && r->restarts[i].due_ns < next)
+            next = r->restarts[i].due_ns;
+    if (next != UINT64_MAX)
+        processes_later(r->processes, next > now ? (double)(next - now) * 1e-9 : 0);
+}
+
+// Returns whether any process but this one runs.
+static bool others_run(const struct run *r, uint32_t member)
+{
+    for (uint32_t i = 0; i < member_of(r, LAUNCH_WORKER, r->o->workers); i++)
+        if (r->runs[i] && i != member)
+            return true;
+    return false;
+}
+
+// Returns whether the process that has ended is started again.
+static bool is_restarted(struct run *r, uint32_t member, const struct launch_exit *x)
+{
+    char text[EXIT_POLICY_TEXT_MAX];
+    if (r->o->restarts == 0 || r->o->program || r->stage != STAGE_RUN || r->interrupted ||
+        !r->announced || !others_run(r, member) ||
+        !restart_wanted(&r->restarts[member], x, r->o->restarts, clock_ns()))
+        return false;
+    log_warn("%s; it is started again in %.3g s (restart %u of at most %u)",
+             exit_policy_describe(x, text), r->restarts[member].delay,
+             r->restarts[member].times, r->o->restarts);
+    begin_again(r);
+    return true;
+}
+
 static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
                      const char *said)
 {
@@ -235,6 +273,10 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     if (r->interrupted && member != 0)
         return; // the processes were asked to end
     char text[EXIT_POLICY_TEXT_MAX];
+    if (is_restarted(r, member, &x))
+        return;
+    bool killed = x.signal != 0 && r->stage == STAGE_RUN;
+    r->lost |= x.role == LAUNCH_SERVER && killed;
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
@@ -289,6 +331,7 @@ static void tell_began(struct run *r, enum launch_role role, uint32_t rank)
     const struct host *host = plan_host(&r->plan, role, rank);
     launch_facts_began(r->o->facts, member, processes_pid(r->processes, member),
                        host != NULL ? host->name : NULL);
+    restart_began(&r->restarts[member], clock_ns());
     r->runs[member_of(r, LAUNCH_WORKER, r->o->workers)] = true; // the launcher
     tell_targets(r, member, true);
 }
@@ -325,7 +368,10 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
         .rank = role == LAUNCH_SCHEDULER ? -1 : (int)rank,
         .holds = r->o->program ? NULL : is_last_word,
     };
-    int rc = processes_start(r->processes, &p, e);
+    uint32_t member = member_of(r, role, rank);
+    p.again = processes_has(r->processes, member);
+    int rc = p.again ? processes_start_again(r->processes, member, &p, e)
+                     : processes_start(r->processes, &p, e);
     if (rc == 0)
         tell_began(r, role, rank);
     argv_free(&argv);
@@ -334,6 +380,26 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
         explicit_bzero(input.data, input.len);
     buf_free(&input);
     return rc;
+}
+
+// Starts the processes whose time has come. If the run is about to end, none is started.
+static void on_later(void *ctx)
+{
+    struct run *r = ctx;
+    uint64_t now = clock_ns();
+    for (uint32_t i = 0; i < member_of(r, LAUNCH_WORKER, r->o->workers); i++) {
+        enum launch_role role;
+        uint32_t rank;
+        if (r->restarts[i].due_ns == 0 ||
+            (r->restarts[i].due_ns > now && !r->interrupted))
+            continue;
+        r->restarts[i].due_ns = 0;
+        role_of(r, i, &role, &rank);
+        if (r->stage == STAGE_RUN && !r->policy.scheduler_ended &&
+            start_role(r, role, rank, &r->start_error) != 0)
+            go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
+    }
+    begin_again(r);
 }
 
 static int start_members(struct run *r, struct err *e)
@@ -427,6 +493,7 @@ static int launch_begin(struct run *r, struct err *e)
         .announced = on_announced,
         .interrupted = on_interrupted,
         .timer = on_timer,
+        .later = on_later,
     };
     TRY(plan_open(&r->plan, r->o, e));
     TRY(plan_write_targets(&r->plan, r->runs, e));
@@ -454,17 +521,35 @@ static void tell_failure(struct run *r, const struct err *why)
     tell_targets(r, 0, false);
 }
 
-int launch_run(const struct launch_options *o, struct err *e)
+static void run_free(struct run *r)
+{
+    if (r == NULL)
+        return;
+    mem_free(r->runs);
+    mem_free(r->restarts);
+    mem_free(r);
+}
+
+static struct run *run_make(const struct launch_options *o)
 {
     struct run *r = mem_zalloc(sizeof(*r));
+    uint32_t n = 1 + o->servers + o->workers;
+    if (r != NULL) {
+        r->o = o;
+        r->runs = mem_zalloc((n + 1) * sizeof(*r->runs));
+        r->restarts = mem_zalloc(n * sizeof(*r->restarts));
+    }
+    if (r != NULL && r->runs != NULL && r->restarts != NULL)
+        return r;
+    run_free(r);
+    return NULL;
+}
+
+int launch_run(const struct launch_options *o, bool *ret_lost, struct err *e)
+{
+    struct run *r = run_make(o);
     if (r == NULL)
         return err_nomem(e, "the launcher");
-    r->runs = mem_zalloc((1 + o->servers + o->workers + 1) * sizeof(*r->runs));
-    if (r->runs == NULL) {
-        mem_free(r);
-        return err_nomem(e, "the launcher");
-    }
-    r->o = o;
     r->told = BUF_INIT(1 << 20);
     r->held = BUF_INIT(1 << 20);
     exit_policy_open(&r->policy, o->program, o->workers);
@@ -491,7 +576,8 @@ int launch_run(const struct launch_options *o, struct err *e)
     }
     buf_free(&r->told);
     buf_free(&r->held);
-    mem_free(r->runs);
-    mem_free(r);
+    if (ret_lost != NULL)
+        *ret_lost = r->lost && !r->interrupted;
+    run_free(r);
     return rc;
 }

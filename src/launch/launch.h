@@ -37,6 +37,8 @@ struct launch_options {
     const char *ca, *cert, *key;
     bool insecure;
     double connect_seconds, dead_seconds, gather_seconds;
+    // How often a scheduler or worker that was killed is started again, each; 0: never.
+    uint32_t restarts;
     const char *log_level;
     bool log_json;     // messages of all processes are JSON (os/log_json.h)
     const char *hosts; // the file of hosts; NULL: this machine
@@ -64,7 +66,8 @@ struct launch_options {
 };
 
 // Runs the processes until all have ended. Returns 0, or an error that names the role.
-int launch_run(const struct launch_options *o, struct err *e);
+// *ret_lost, which may be NULL, says whether a server with its rows was lost.
+int launch_run(const struct launch_options *o, bool *ret_lost, struct err *e);
 
 // Seconds that programs have between SIGTERM and SIGKILL.
 enum { LAUNCH_GENTLE_SECONDS = 5 };

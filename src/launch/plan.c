@@ -13,6 +13,7 @@
 #include "os/file.h"
 #include "os/log.h"
 #include "os/route.h"
+#include "os/runtime_dir.h"
 
 enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 
@@ -100,6 +101,19 @@ static int foresee_address(struct plan *p, struct err *e)
     return err_set(e, TUG_EUSAGE, "--host: the name is too long");
 }
 
+// The state of the scheduler is of use only while the launcher lives, so it lies in the
+// user's runtime directory, and is removed at the end.
+static int choose_state(struct plan *p, struct err *e)
+{
+    char dir[FILE_PATH_MAX], name[128];
+    if (p->o->restarts == 0 || p->o->program)
+        return 0;
+    TRY(runtime_dir_make(dir, e));
+    snprintf(name, sizeof(name), "%.60s-%ld.state", p->o->cluster, (long)getpid());
+    TRY(file_join(p->state, dir, name, e));
+    return file_remove_tree(p->state, e); // of an attempt before
+}
+
 int plan_open(struct plan *p, const struct launch_options *o, struct err *e)
 {
     *p = (struct plan){.o = o, .spin = may_spin(o)};
@@ -108,6 +122,7 @@ int plan_open(struct plan *p, const struct launch_options *o, struct err *e)
         TRY(hosts_read(&p->hosts, o->hosts, e));
     TRY(find_host(p, e));
     TRY(choose_ports(p, e));
+    TRY(choose_state(p, e));
     p->sockets = may_use_sockets(p);
     if (o->program)
         TRY(foresee_address(p, e));
@@ -118,6 +133,8 @@ int plan_open(struct plan *p, const struct launch_options *o, struct err *e)
 
 void plan_close(struct plan *p)
 {
+    if (p->state[0] != '\0')
+        (void)file_remove_tree(p->state, NULL);
     hosts_free(&p->hosts);
     secrets_close(&p->secrets);
     mem_free(p->server_ports);
@@ -203,6 +220,8 @@ static int add_scheduler(struct argv *w, const struct plan *p)
         TRY(argv_add(w, "--advertise=%s", o->advertise));
     TRY(argv_add(w, "--transport=%s", p->sockets ? "unix" : "tcp"));
     TRY(argv_add(w, "--announce"));
+    if (p->state[0] != '\0')
+        TRY(argv_add(w, "--state=%s", p->state));
     TRY(argv_add(w, "--dead-timeout=%g", o->dead_seconds));
     return argv_add(w, "--gather-timeout=%g", o->gather_seconds);
 }

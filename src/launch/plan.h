@@ -9,6 +9,7 @@
 #include "launch/hosts.h"
 #include "launch/launch.h"
 #include "launch/secrets.h"
+#include "os/file.h"
 
 enum { PLAN_ADDRESS_MAX = 256 };
 
@@ -30,7 +31,8 @@ struct plan {
     bool spin;
     struct hosts hosts; // n == 0: all run on this machine
     struct secrets secrets;
-    char job[64]; // name of the run's directory on the hosts
+    char job[64];              // name of the run's directory on the hosts
+    char state[FILE_PATH_MAX]; // where the scheduler keeps its state; "": it does not
 };
 
 int plan_open(struct plan *p, const struct launch_options *o, struct err *e);

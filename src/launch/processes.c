@@ -44,13 +44,16 @@ struct member {
 struct processes {
     struct processes_handler handler;
     uv_loop_t loop;
-    uv_timer_t timer;
+    uv_timer_t timer, later;
     uv_signal_t signals[3];
     struct wish wish;
     bool nohup; // SIGHUP does not end the run
     bool had_terminal;
     struct member **members;
     uint32_t n, alive;
+    bool waits;          // `later` is set; it counts as alive
+    struct member **old; // processes that have ended and were started again
+    uint32_t n_old;
     char chunk[64 << 10];
 };
 
@@ -58,6 +61,15 @@ static void on_timer(uv_timer_t *t)
 {
     struct processes *c = t->data;
     c->handler.timer(c->handler.ctx);
+}
+
+static void on_later(uv_timer_t *t)
+{
+    struct processes *c = t->data;
+    c->waits = false;
+    c->handler.later(c->handler.ctx);
+    if (--c->alive == 0)
+        uv_stop(&c->loop);
 }
 
 // Opens the log files again, also the launcher's own, since a rotation has renamed them;
@@ -125,6 +137,8 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
     uv_timer_init(&c->loop, &c->timer);
     c->timer.data = c;
     uv_unref((uv_handle_t *)&c->timer);
+    uv_timer_init(&c->loop, &c->later);
+    c->later.data = c;
     for (size_t i = 0; i < 3; i++) {
         uv_signal_init(&c->loop, &c->signals[i]);
         c->signals[i].data = c;
@@ -167,7 +181,10 @@ void processes_close(struct processes *c)
     uv_loop_close(&c->loop);
     for (uint32_t i = 0; i < c->n; i++)
         free_member(c->members[i]);
+    for (uint32_t i = 0; i < c->n_old; i++)
+        free_member(c->old[i]);
     mem_free(c->members);
+    mem_free(c->old);
     mem_free(c);
 }
 
@@ -276,7 +293,6 @@ static int open_member(struct processes *c, const struct processes_process *p,
                        struct member *m, struct err *e)
 {
     m->processes = c;
-    m->number = c->n;
     m->raw = p->output == PROCESSES_RAW;
     snprintf(m->prefix, sizeof(m->prefix), "[%s] ", p->name);
     m->announcement = BUF_INIT(ANNOUNCEMENT_MAX);
@@ -286,7 +302,7 @@ static int open_member(struct processes *c, const struct processes_process *p,
     if (p->log != NULL) {
         int fd;
         snprintf(m->log_path, sizeof(m->log_path), "%s", p->log);
-        TRY(file_open_append(p->log, true, &fd, e));
+        TRY(file_open_append(p->log, !p->again, &fd, e));
         m->log = fdopen(fd, "w");
         if (m->log == NULL) {
             close(fd);
@@ -354,19 +370,18 @@ static int not_started(const struct processes_process *p, int status, struct err
     return TUG_EIO;
 }
 
-int processes_start(struct processes *c, const struct processes_process *p, struct err *e)
+static struct member *add_member(struct member ***list, uint32_t n)
 {
-    struct member **all = mem_realloc_array(c->members, c->n + 1,
-                                            sizeof(struct member *));
-    struct member *m = all != NULL ? mem_zalloc(sizeof(*m)) : NULL;
+    struct member **all = mem_realloc_array(*list, n + 1, sizeof(struct member *));
     if (all != NULL)
-        c->members = all;
-    if (m == NULL)
-        return err_nomem(e, p->name);
-    int rc = open_member(c, p, m, e);
-    c->members[c->n++] = m; // freed with all others, even after an error
-    if (rc != 0)
-        return rc;
+        *list = all;
+    return all != NULL ? mem_zalloc(sizeof(struct member)) : NULL;
+}
+
+static int start_member(struct processes *c, const struct processes_process *p,
+                        struct member *m, struct err *e)
+{
+    TRY(open_member(c, p, m, e));
     uv_stdio_container_t io[4] = {{0}};
     set_stdio(m, p, io);
     uv_process_options_t o = {
@@ -388,6 +403,29 @@ int processes_start(struct processes *c, const struct processes_process *p, stru
     c->alive++;
     begin_pipes(m);
     return 0;
+}
+
+int processes_start(struct processes *c, const struct processes_process *p, struct err *e)
+{
+    struct member *m = add_member(&c->members, c->n);
+    if (m == NULL)
+        return err_nomem(e, p->name);
+    m->number = c->n;
+    c->members[c->n++] = m; // freed with all others, even after an error
+    return start_member(c, p, m, e);
+}
+
+int processes_start_again(struct processes *c, uint32_t member,
+                          const struct processes_process *p, struct err *e)
+{
+    struct member *m = add_member(&c->old, c->n_old);
+    if (m == NULL)
+        return err_nomem(e, p->name);
+    m->number = member;
+    // The closing of its last handle may still be in progress, so it is freed at the end.
+    c->old[c->n_old++] = c->members[member];
+    c->members[member] = m;
+    return start_member(c, p, m, e);
 }
 
 void processes_signal(struct processes *c, uint32_t member, int number)
@@ -436,6 +474,13 @@ void processes_kill_all(struct processes *c)
 void processes_timer(struct processes *c, double seconds)
 {
     uv_timer_start(&c->timer, on_timer, (uint64_t)(seconds * 1000), 0);
+}
+
+void processes_later(struct processes *c, double seconds)
+{
+    c->alive += !c->waits;
+    c->waits = true;
+    uv_timer_start(&c->later, on_later, (uint64_t)(seconds * 1000), 0);
 }
 
 int processes_run(struct processes *c, struct err *e)

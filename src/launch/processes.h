@@ -29,6 +29,7 @@ struct processes_handler {
     // called for a SIGHUP that opens the log files again.
     void (*interrupted)(void *ctx, bool at_once);
     void (*timer)(void *ctx); // called by processes_timer
+    void (*later)(void *ctx); // called by processes_later
 };
 
 enum { PROCESSES_ANNOUNCE_FD = 3 };
@@ -58,6 +59,7 @@ struct processes_process {
     const char *input;
     size_t n_input;
     const char *log; // file for all output of the process; NULL: none
+    bool again;      // the file has the output of the process before, which stays
     bool json;       // lines are written as JSON (lines.h), of this role and rank:
     const char *role;
     int rank;
@@ -74,6 +76,9 @@ void processes_close(struct processes *c);
 // that *p points to is copied.
 int processes_start(struct processes *c, const struct processes_process *p,
                     struct err *e);
+// Starts a process, which has ended, once more under its number.
+int processes_start_again(struct processes *c, uint32_t member,
+                          const struct processes_process *p, struct err *e);
 // Sends a signal to the process if it still lives.
 void processes_signal(struct processes *c, uint32_t member, int number);
 void processes_signal_all(struct processes *c, int number);
@@ -88,6 +93,10 @@ void processes_kill_all(struct processes *c);
 
 // Sets the only timer: a later call replaces the time.
 void processes_timer(struct processes *c, double seconds);
+
+// Calls handler.later after this time, once; a later call replaces the time. Until then
+// processes_run does not return.
+void processes_later(struct processes *c, double seconds);
 
 // Runs until all processes have ended.
 int processes_run(struct processes *c, struct err *e);

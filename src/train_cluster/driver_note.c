@@ -81,8 +81,9 @@ static int check_passes(const struct run *r, struct err *e)
         return 0;
     return err_set(
         e, TUG_EUSAGE,
-        "--epochs %u: a scheduler with --state keeps the history of at most %u "
-        "passes; give fewer, or leave out --state",
+        "--epochs %u: a scheduler with --state, which tug launch --restart role gives "
+        "it, keeps the history of at most %u passes; give fewer, or leave out that "
+        "option",
         r->config->epochs, most);
 }
 

@@ -42,6 +42,10 @@ struct training {
 void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
                            const struct role *r);
 
+// Returns an option with which a scheduler that is started again could not continue the
+// training, because its state is only in the process that was killed; NULL: none is given.
+const char *role_not_kept(const struct train_options *t);
+
 int role_scheduler(const struct scheduler_values *v, const struct training *t,
                    struct err *e);
 // *at_once ends the server even if the run still needs it; may be NULL.

@@ -132,8 +132,6 @@ static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
     return 0;
 }
 
-// Refuses options of a training with which its driver could not continue it. Their state is
-// in the driver's process only.
 // Returns whether what was written there cannot be written again.
 static bool is_stream(const char *path)
 {
@@ -141,17 +139,22 @@ static bool is_stream(const char *path)
     return path != NULL && stat(path, &s) == 0 && !S_ISREG(s.st_mode);
 }
 
+const char *role_not_kept(const struct train_options *t)
+{
+    return t->average > 0          ? "--average"
+           : t->fetch != NULL      ? "--fetch"
+           : t->dump != NULL       ? "--dump"
+           : t->report != NULL     ? "--report"
+           : t->tfevents != NULL   ? "--tfevents"
+           : t->publish != NULL    ? "--publish"
+           : t->refit              ? "--refit"
+           : is_stream(t->history) ? "a stream as --history"
+                                   : NULL;
+}
+
 static int check_kept(const struct train_options *t, struct err *e)
 {
-    const char *option = t->average > 0          ? "--average"
-                         : t->fetch != NULL      ? "--fetch"
-                         : t->dump != NULL       ? "--dump"
-                         : t->report != NULL     ? "--report"
-                         : t->tfevents != NULL   ? "--tfevents"
-                         : t->publish != NULL    ? "--publish"
-                         : t->refit              ? "--refit"
-                         : is_stream(t->history) ? "a stream as --history"
-                                                 : NULL;
+    const char *option = role_not_kept(t);
     if (option == NULL)
         return 0;
     return err_set(e, TUG_EUSAGE,

@@ -1,0 +1,37 @@
+// Decides whether launch starts a process of a run again after its end, and when: pure rules,
+// which do not touch processes.
+//
+// A scheduler or a worker that was killed is started again: the scheduler continues with its
+// state, and the worker leases pieces anew. A server is not, because its rows are gone. A
+// process that ended by itself has a reason that it would find again. The first restart of a
+// process comes after RESTART_FIRST_SECONDS, and each further one after twice that time, up
+// to RESTART_MOST_SECONDS, unless the process has lived for RESTART_CALM_SECONDS.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_LAUNCH_RESTART_H
+#define TUG_LAUNCH_RESTART_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launch/exit_policy.h"
+
+#define RESTART_FIRST_SECONDS .25
+enum { RESTART_MOST_SECONDS = 30, RESTART_CALM_SECONDS = 60 };
+
+struct restart {
+    uint32_t times; // how often the process was started again
+    uint64_t began_ns;
+    double delay;    // before the last restart, in seconds; 0: none yet
+    uint64_t due_ns; // time at which it is started again; 0: it is not
+};
+
+// Records that a process has begun.
+void restart_began(struct restart *r, uint64_t now_ns);
+
+// Decides about a process that has ended, which may be started again `limit` times. Returns
+// whether it will be; r->due_ns is then the time.
+bool restart_wanted(struct restart *r, const struct launch_exit *x, uint32_t limit,
+                    uint64_t now_ns);
+
+#endif
