@@ -312,7 +312,7 @@ static void full_disks(void **state)
         files_remove("full");
         if (saves)
             tug_ends(0, "launch --workers 2 -- %s --epochs 1", runs[i][0]);
-        e2e_file_limit = saves ? 1500 : 0;
+        e2e_file_limit = saves ? 2500 : 0; // more than the messages have
         int code = tug("launch --workers 2 -- %s --epochs 2 %s", runs[i][0],
                        saves ? "--resume" : "");
         e2e_file_limit = 0;
