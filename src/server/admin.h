@@ -2,9 +2,9 @@
 // done once however often its request arrives, over whichever link. Pure: no clock, no
 // I/O.
 //
-// Admin operations of a session are numbered from 1 on. `low` says that all operations
-// below it were answered. A session has at most ADMIN_WINDOW (protocol/limits.h)
-// operations under way.
+// Admin operations of a session are numbered from 1 on. The argument `low` of admin_begin
+// says that all operations with lower numbers were answered. A session has at most
+// ADMIN_WINDOW (protocol/limits.h) operations under way.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_ADMIN_H
@@ -30,12 +30,13 @@ void admin_fini(struct admin *o); // a zeroed one is fine
 int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low,
                 enum admin_state *ret, uint64_t *ret_value, struct err *e);
 
-// Record that an operation has begun, or is done with this answer. Nothing happens if the
-// session has ended.
+// Record that an operation has begun, or is done with this answer. If the session has
+// ended, nothing is recorded.
 void admin_going(struct admin *o, uint64_t session, uint64_t number);
 void admin_done(struct admin *o, uint64_t session, uint64_t number, uint64_t value);
 
-// Returns the state of an operation; ADMIN_NEW if it is not recorded, or no longer.
+// Returns the state of an operation; ADMIN_NEW if it was never recorded, or
+// is no longer recorded.
 enum admin_state admin_look(const struct admin *o, uint64_t session, uint64_t number);
 
 void admin_end_session(struct admin *o, uint64_t session);

@@ -27,7 +27,7 @@ static void test_once(void **state)
         if (number >= NUMBERS)
             continue;
         enum admin_state is;
-        // an old message carries a lower mark
+        // an old message has a lower value of `low`
         uint64_t says = number < low[s] ? number : low[s];
         assert_int_equal(admin_begin(&o, session, number, says, &is, &value, NULL), 0);
         if (is == ADMIN_NEW) {

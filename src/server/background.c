@@ -3,10 +3,11 @@
 // is done in slices between requests, and answered at the end. Saves get slices here,
 // too.
 //
-// Slices are short, and in a busy loop they get a ninth of the time: after a slice,
-// requests have eight times as long. A loop is busy if it has served a request in the
-// last BUSY_NS, as parts of the next request may already be arriving. It does not count
-// as busy while pushes wait for a save to make progress.
+// Slices are short, and in a busy loop they get a ninth of the time: after a slice, the
+// loop serves only requests for eight times as long as the slice took. A loop is busy
+// if it has served a request in the last BUSY_NS, as parts of the next request may
+// already be arriving. A loop in which pushes wait for a save is not busy, since only
+// slices let the pushes go on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/background.h"
@@ -21,7 +22,8 @@
 #include "store/cut.h"
 
 // After a slice of work, requests are served for REQUESTS_SHARE times the slice's time.
-// During a save requests must copy rows, too, so less time would slow them down.
+// During a save, requests also copy rows before they change them, and with a smaller
+// share of the time they would slow down.
 enum { REQUESTS_SHARE = 8 };
 #define SLICE_NS (2 * SECOND_NS / 1000)
 #define BUSY_NS (50 * SECOND_NS / 1000)
@@ -57,9 +59,9 @@ static uint64_t rows_gone(const struct store *store)
 void background_publish(struct shard *s, struct shard_table *t)
 {
     assert(background_free(t));
+    // A move that went on would lose the notes of published rows.
     if (t->spec.config.deltas || accessor_has_lifecycle(&t->spec.accessor))
-        moves_break(s, t->spec.space,
-                    "a save ended"); // notes of published rows would be lost
+        moves_break(s, t->spec.space, "a save ended");
     t->turn = (struct turn){.on = true};
     t->work = true;
     background_wake(s);
@@ -120,7 +122,7 @@ static enum outcome begin_on_store(struct shard *s, struct shard_table *t,
     }
     if (m->clock > sync_least(t))
         return WANTS_BATCH;
-    // A batch that is partly applied must be finished first.
+    // A batch that was applied in some partitions only must be finished first.
     if (!background_free(t) || (t->n_applied != 0 && m->what != WIRE_CLEAR))
         return WANTS_TURN;
     if (m->what == WIRE_DAY) {
@@ -141,7 +143,7 @@ static bool is_of_stores(uint8_t what)
 }
 
 // Returns whether an operation that writes into another table must wait for the end of a
-// save or of an operation there.
+// save or of another operation in that table.
 static bool target_is_busy(const struct shard *s, const struct msg_table_do *m)
 {
     bool writes = m->what == WIRE_COPY || m->what == WIRE_MEAN;
@@ -164,7 +166,8 @@ static enum outcome operation_begin(struct shard *s, const struct shard_request 
     }
     if (is_of_stores(m->what))
         return begin_on_store(s, t, m, q->peer->session, ret_begun, e);
-    if (!background_free(t) || target_is_busy(s, m)) // a save still needs the table
+    // A save or an operation still needs one of the tables.
+    if (!background_free(t) || target_is_busy(s, m))
         return WANTS_TURN;
     if ((m->what == WIRE_COPY || m->what == WIRE_MEAN) && t->n_applied != 0)
         return WANTS_TURN;
@@ -182,7 +185,8 @@ static int space_of(const struct shard *s, const struct msg_table_do *m)
 
 static void break_moves(struct shard *s, const struct msg_table_do *m, int space)
 {
-    if (m->what == WIRE_CLOCK) // a table's clock is among the facts of a move
+    // WIRE_CLOCK: the table's clock is sent with each partition that moves.
+    if (m->what == WIRE_CLOCK)
         return;
     for (int i = 0; i < WIRE_SPACES; i++)
         if (i == space || space == WIRE_SPACES)
@@ -197,8 +201,9 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
     enum outcome outcome = GOES_ON;
     bool begun = false;
     struct err e = {0};
-    int space = space_of(s, m);   // before a table is dropped
-    if (s->roles.n_unsettled > 0) // it would change rows whose copies are under way
+    int space = space_of(s, m); // found now, because the operation may drop the table
+    // Some partition is moving, so the operation could change rows that are being copied.
+    if (s->roles.n_unsettled > 0)
         return WANTS_MOVE;
     if (session == 0)
         err_set(&e, TUG_EUSAGE,
@@ -219,7 +224,8 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
         told_done(s, q);
     if (outcome != GOES_ON)
         return outcome;
-    background_again(s, m->table); // batches may have waited for this operation
+    // Batches may have waited for the end of this operation.
+    background_again(s, m->table);
     if (e.code != 0) {
         shard_refuse(s, q, &e);
         return ANSWERED;
@@ -238,8 +244,9 @@ static void end_turn(struct shard *s, struct shard_table *t)
     if (!x->on)
         return;
     uint64_t gone = x->rows != 0 ? x->rows : rows_gone(t->store) - x->before;
-    assert(!cut_going(t->store)); // background_free has let the operation begin only
-                                  // without a cut, and saves wait for its end
+    // background_free let the operation begin only without a cut, and saves wait for its
+    // end.
+    assert(!cut_going(t->store));
     x->on = false;
     tables_touch_all(s, t);
     tables_measure(s, t);
@@ -291,9 +298,11 @@ uint64_t background_tick(struct shard *s)
     s->work_due = VAN_NEVER;
     bool more = slice(s, s->o.slice_ns != 0 ? 0 : SLICE_NS);
     bool busy = s->now - s->served_at < BUSY_NS && !pending_wants(s, WANTS_ROOM);
-    more |= s->work_due != VAN_NEVER; // a save or another operation may have begun
+    // An operation that was done may have let a save or another operation begin.
+    more |= s->work_due != VAN_NEVER;
     s->work_due = VAN_NEVER;
-    bool stuck = retry_batches(s); // a batch that stays stuck calls background_wake
+    // A batch that can still not be applied calls background_wake.
+    bool stuck = retry_batches(s);
     more |= !stuck && s->work_due != VAN_NEVER;
     uint64_t spent = s->o.slice_ns != 0 ? s->o.slice_ns : clock_ns() - begun;
     s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;

@@ -48,7 +48,8 @@ static void *run_server(void *arg)
                                .loops = l->loops,
                                .roots = l->roots,
                                .interrupted = &l->stop};
-    (void)server_run(&o, NULL); // clients get the error from the scheduler
+    // Errors are ignored here: clients get them from the scheduler.
+    (void)server_run(&o, NULL);
     return NULL;
 }
 

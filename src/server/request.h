@@ -15,17 +15,18 @@ struct shard_peer {
     enum wire_role role; // role with which the peer was accepted
     uint32_t node;       // id of the peer's node; 0 if it is a tool, which has not joined
     uint64_t session;
-    bool ended; // the link's session has ended
+    bool ended; // the session of the peer's node has ended
     uint64_t greet_by;
     uint64_t heard; // time of the link's last message
     struct key_lists lists;
-    uint32_t n_pending;         // number of waiting requests of the link
-    uint32_t n_draining;        // waiting requests of the link that wait for room
-    uint32_t n_draining_pushes; // number of pushes among these requests
+    uint32_t n_pending;         // number of the link's requests that wait for any reason
+    uint32_t n_draining;        // number of the link's requests that wait for room
+    uint32_t n_draining_pushes; // number of pushes among those that wait for room
     uint32_t n_stopped_pushes;  // pushes that wait for a save or a move; later pushes and
                                 // pulls must wait behind them
-    // A push of an earlier epoch was not applied, since a partition had gone. Later pushes
-    // and pulls of earlier epochs must not be served before it comes again.
+    // Not 0: a push of an earlier epoch was not applied, because one of its partitions
+    // had left. Until its sender sends it again, later pushes and pulls of earlier
+    // epochs must not be served.
     uint64_t stale;
     uint64_t blocked; // value of shard.retries in the last round of retries in which a
                       // request of this link found no room
@@ -44,8 +45,8 @@ struct shard_request {
     uint64_t room; // bytes of the answer that waits for room (WANTS_DRAIN)
 };
 
-// The result of serving a request, or of one check on the way. A request that waits has had
-// no effect yet.
+// The result of serving a request, or of one check on the way. A request with the result
+// WANTS_... has had no effect yet.
 enum outcome {
     ANSWERED,     // the request is done: its sender got an answer, a refusal or a roster
     WANTS_ROSTER, // waits for a newer roster
@@ -60,7 +61,7 @@ enum outcome {
     WANTS_STATUS, // waits until the text of the status is written
     WANTS_MOVE, // waits until a roster names the owner of a moving partition, or its rows
                 // are here
-    // returned by checks: there is nothing to wait for, and the caller serves the request
+    // Returned by checks only: the request need not wait, and the caller serves it.
     GOES_ON,
 };
 

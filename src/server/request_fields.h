@@ -9,7 +9,7 @@
 
 #include "wire/wire.h"
 
-// A member stays unchanged if the message lacks the field.
+// The fields that were found. If the message lacks a field, its member is not changed.
 struct request_fields {
     uint64_t session, clock;
     uint32_t table, keys;

@@ -1,5 +1,6 @@
-// The vector clock: the records of sessions, and a hash table of identities with open
-// addressing, whose entries contain their sets of partitions.
+// The vector clock: the records of sessions, and a hash table of identities
+// with open addressing, whose entries contain the sets of partitions in which
+// the pushes were applied.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/retries.h"
@@ -26,8 +27,8 @@ struct session_at {
     struct session *session;
 };
 
-// The group number of a whole piece's entry, which has the piece's low-water mark instead
-// of a set.
+// The group number of the entry for a whole piece, which has the piece's low-water
+// mark in place of a set.
 #define ALL_GROUPS UINT32_MAX
 
 struct identity {
@@ -194,7 +195,7 @@ static struct identity *identity_make(struct retries *r, const struct retries_id
         x->space = (uint8_t)space;
         r->n_identities++;
     }
-    // so that a search ends at a free entry
+    // at most half of the entries are used, so that each search ends at a free one
     assert(2 * r->n_identities <= r->max_identities);
     return x;
 }
@@ -252,7 +253,8 @@ static bool is_below(const struct identity *x, const struct retries_id *mark)
            x->id.piece == mark->piece && x->id.pass == mark->pass;
 }
 
-// Forgets the entries of groups [from, mark->low). A peer may claim billions of groups.
+// Forgets the entries of groups [from, mark->low). A peer may claim billions of groups,
+// so the loop runs over entries if there are fewer.
 static void forget_groups(struct retries *r, const struct retries_id *mark, uint32_t from)
 {
     struct retries_id id = *mark;
@@ -268,8 +270,8 @@ static void forget_groups(struct retries *r, const struct retries_id *mark, uint
             i++;
 }
 
-// Raises the mark of a piece to the one in the push, and returns the current mark in
-// *ret_low. On TUG_ENOMEM nothing has changed.
+// Raises the low-water mark of a piece to the one in the push, and returns the mark that
+// counts now in *ret_low. On TUG_ENOMEM nothing has changed.
 static int piece_raise(struct retries *r, const struct retries_id *id,
                        enum wire_space space, uint32_t *ret_low)
 {
@@ -337,7 +339,7 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
 
 // ---------------------------------------------------------------- moves
 
-enum { ID_WORDS = 4 }; // of an identity in bytes
+enum { ID_WORDS = 4 }; // numbers of an identity that is sent to another shard
 
 // Returns whether the entry must move with the partition: the mark of a piece, or a group
 // that was applied in the partition.
@@ -386,7 +388,8 @@ static void set_bit(uint64_t *set, uint32_t partition)
     set[partition / 64] |= (uint64_t)1 << (partition % 64);
 }
 
-// A session and its numbers are facts; each of two shards may know more of them.
+// Reads a session and the numbers of its applied pushes, and merges them with this
+// shard's: each of the two shards may know of pushes that the other does not.
 static int put_session(struct retries *r, uint32_t partition, enum wire_space space,
                        struct stream *x, struct err *e)
 {
@@ -453,7 +456,7 @@ int retries_put(struct retries *r, uint32_t partition, enum wire_space space,
     const uint64_t *ids = stream_take(x, n[1], ID_WORDS * sizeof(*ids));
     if (ids == NULL)
         return stream_damaged(e);
-    // the marks of pieces first: groups below them are not recorded
+    // The marks of pieces come first, because groups below them need not be recorded.
     for (int marks = 1; marks >= 0; marks--)
         for (uint64_t i = 0; i < n[1]; i++) {
             struct retries_id id = id_of(ids + i * ID_WORDS);

@@ -45,8 +45,8 @@ struct retries_id {
         low; // all groups of the piece with smaller numbers are applied in all their partitions
 };
 
-// The record of a push that is being applied. It is valid until the next call of a
-// function that takes `struct retries`.
+// The record of a push that is being applied. The record is valid until the next call of
+// a function that takes `struct retries`.
 struct retries_push {
     uint64_t *number, *identity; // sets of partitions; NULL if no set is kept
     bool below; // the push lies below a low-water mark, so that it was applied
@@ -71,9 +71,9 @@ static inline bool retries_applied(const struct retries_push *p, uint32_t partit
            retries_bit(p->identity, partition);
 }
 
-// Records that the push is applied in the partition. It is called for earlier pushes,
-// too: one that was found by its number is then recorded by its identity, and vice versa,
-// because the identity is forgotten first.
+// Records that the push is applied in the partition, by its number and by its identity.
+// It is also called for a push that was applied before: if that was found by its number
+// only, it is now recorded by its identity, too, and vice versa.
 static inline void retries_note(const struct retries_push *p, uint32_t partition)
 {
     uint64_t bit = (uint64_t)1 << (partition % 64);

@@ -56,7 +56,7 @@ static void push(struct retries *r, struct model *m, uint64_t round,
     struct retries_push known;
     if (number >= NUMBERS)
         return;
-    id.pass = id.pass == 0                             ? 0 // no identity
+    id.pass = id.pass == 0                             ? 0 // 0: the push has no identity
               : draw(round, 24, 8) == 0 && m->pass > 1 ? m->pass - 1
                                                        : m->pass;
     uint32_t *group_low = &m->group_low[id.piece][id.table];
@@ -81,8 +81,8 @@ static void push(struct retries *r, struct model *m, uint64_t round,
             m->done[id.piece][id.table][id.group][p] = true;
     }
     if (number == low && draw(round, 20, 2) == 0) {
-        // Later pushes carry the higher mark; the model has the mark that was passed to
-        // the clock.
+        // Later pushes carry the higher mark; the model remembers the mark that the clock
+        // got.
         m->low[session] += draw(round, 21, 8);
         assert_int_equal(retries_begin(r, 100 + session, m->low[session], m->low[session],
                                        space, &(struct retries_id){0}, &known, NULL),
@@ -103,7 +103,7 @@ static void test_model(void **state)
         if (round % 300 == 299) {
             uint64_t piece = draw(round, 30, PIECES);
             retries_forget(r, m->pass, piece);
-            retries_forget(r, 0, 0); // pass 0 forgets nothing
+            retries_forget(r, 0, 0); // pass 0 does not exist, so nothing is forgotten
             memset(m->done[piece], 0, sizeof(m->done[piece]));
             memset(m->group_low[piece], 0, sizeof(m->group_low[piece]));
             if (draw(round, 32, 8) == 0) { // a pass is over when the next one has begun
@@ -241,7 +241,7 @@ static void test_old_pass(void **state)
     assert_int_equal(retries_put(b, 9, WIRE_SPACE_SPARSE, &x, &e), 0);
     assert_int_equal(begin_group(b, 3, &late, &p, &e), 0);
     assert_true(p.below);
-    late.pass = 3; // not over
+    late.pass = 3; // pass 3 is not over yet
     assert_int_equal(begin_group(b, 4, &late, &p, &e), 0);
     assert_false(p.below);
     buf_free(&bytes);

@@ -109,7 +109,7 @@ static void test_sessions_of_others(void **state)
         uint16_t type;
         const char *fields;
     } messages[] = {
-#define RECORD(NAME, name, about) {0, " " // this record is not a message
+#define RECORD(NAME, name, about) {0, " " // a record is not a message
 #define MESSAGE(NAME, name, id, ...) {id, " "
 #define FIELD(type, name, about) #name " "
 #define END(name)                                                                        \

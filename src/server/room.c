@@ -45,7 +45,7 @@ enum outcome room_for(struct shard *s, struct shard_request *q, uint64_t bytes,
     if (q->fresh != NULL &&
         budget_fits(b, BUDGET_QUEUED,
                     bytes + budget_most(b, BUDGET_QUEUED) / SMALL_SHARE))
-        budget_delayed(b); // the peer's own link is full, not the process
+        budget_delayed(b); // only this peer has too many unread answers, not the process
     else if (q->fresh != NULL)
         budget_refused(b);
     p->blocked = s->retries;

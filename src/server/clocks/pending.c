@@ -1,6 +1,6 @@
-// Requests that wait: for a newer roster, for ticks of other workers, for batches to be
-// complete. They are kept in the order in which they arrived, and do not block other
-// requests.
+// Requests that wait: for a newer roster, for ticks of other workers, for
+// batches to be complete. They are kept in the order in which they arrived,
+// while other requests are served.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/pending.h"
@@ -26,7 +26,7 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
 {
     if (wants == WANTS_LATER)
         return LATER_NS;
-    if (wants == WANTS_ROSTER) // as long as a member tries to reach the scheduler
+    if (wants == WANTS_ROSTER) // until the member gives up trying to reach the scheduler
         return s->o.member.scheduler_timeout_ns;
     if ((wants == WANTS_SAVED && type != MSG_SAVE_TURN) || wants == WANTS_MOVE)
         return SAVE_TIMEOUT_NS; // saves and moves have deadlines of their own
@@ -35,7 +35,7 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
     return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
 }
 
-// Returns whether this request is a repeat of one that waits.
+// Returns whether a request that waits already is the same request, sent a second time.
 static bool is_held(const struct shard *s, const struct shard_request *q)
 {
     for (const struct pending *h = s->held; h != NULL; h = h->next)
@@ -84,7 +84,8 @@ static void count_waiting(struct shard *s, const struct pending *h, uint32_t n)
     h->peer->n_draining_pushes += h->type == MSG_PUSH ? n : 0;
 }
 
-// Returns whether an admin operation waits because only a part of a batch is applied.
+// Returns whether an admin operation waits until a batch that is applied in some
+// partitions is applied in all.
 static bool waits_for_rest(const struct pending *h, const struct shard_table *t)
 {
     return h->wants == WANTS_TURN && t->n_applied != 0 && background_free(t);
@@ -213,8 +214,8 @@ static bool still_ahead(const struct shard *s, const struct pending *h)
     return t != NULL && t->spec.mode == WIRE_SYNC && sync_is_ahead(t, m->clock);
 }
 
-// Returns whether to try this request again. This is called often while requests wait for
-// room or batches, so it must not decode keys.
+// Returns whether this waiting request may be ready and is to be tried again. This is
+// called often while requests wait for room or batches, so it must not decode keys.
 static bool may_go(const struct shard *s, const struct pending *h, uint32_t wants)
 {
     if ((wants >> h->wants & 1) == 0 || h->dropped || still_ahead(s, h))
@@ -233,8 +234,9 @@ static void retry(struct shard *s, uint32_t wants)
             struct shard_request q = {h->peer, h->type, h->id, &h->m,
                                       NULL,    h->kept, false, 0};
             outcome = shard_serve_request(s, &q);
-            assert(*at == h); // serving a request removes no other from the list
-            h->kept = q.kept; // NULL if the body was taken over
+            // No request was removed from the list while this one was served.
+            assert(*at == h);
+            h->kept = q.kept; // NULL if serving the request has taken over its body
             h->room = q.room;
         }
         assert(outcome != GOES_ON);
@@ -351,7 +353,7 @@ static void name_micros(const struct shard_table *t, struct buf *to)
 {
     const struct sync_group *g = sync_first(t);
     uint64_t least = sync_least(t);
-    while (g != NULL && g->clock.next != least) // one that is behind
+    while (g != NULL && g->clock.next != least) // finds a group that is furthest behind
         g = g->next;
     if (g == NULL)
         return;
@@ -438,7 +440,8 @@ static void refuse_late(struct shard *s, const struct pending *h)
     shard_refuse(s, &q, &e);
 }
 
-// Applies a push that was acknowledged before (tests only: ACKNOWLEDGE_BEFORE_APPLY).
+// Applies a push that was acknowledged before it was applied (tests only:
+// ACKNOWLEDGE_BEFORE_APPLY).
 static void serve_later(struct shard *s, const struct pending *h)
 {
     struct shard_request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};

@@ -18,7 +18,7 @@ struct pending {
     union wire_any m;
     void *kept;
     uint64_t bytes, deadline, since;
-    // The batch of this push was dropped, so pending_settle refuses the push.
+    // The batch of this push was dropped, so pending_settle will refuse the push.
     bool dropped;
     uint64_t room; // bytes of the answer that waits for room: see struct shard_request
     char texts[];
@@ -27,18 +27,20 @@ struct pending {
 // Keeps a request that waits. Returns 0, or the error if it cannot be kept.
 int pending_add(struct shard *s, struct shard_request *q, enum outcome wants,
                 struct err *e);
-// Takes memory from the budget. Requests that wait for a batch and parts of later batches
-// are `early` and leave half of the budget to the next batch: otherwise the missing part
-// of the next batch might find no room. Returns false if there is no room.
+// Takes memory from the budget. Requests that wait for a batch, and parts of batches
+// after the next one, are `early`: they leave half of the budget to the parts of the
+// next batch; otherwise the missing part of the next batch might find no room. Returns
+// false if there is no room.
 bool pending_room(struct shard *s, uint64_t bytes, bool early);
 // pending_wake says that requests which wait for `wants` may be ready; pending_settle
 // tries them again after the current message.
 void pending_wake(struct shard *s, enum outcome wants);
-// A batch of this table was applied: wakes the requests that wait for batches, and their
-// time limits begin anew.
+// Called when a batch of this table was applied: wakes the requests that wait for
+// batches. Their time limits begin anew.
 void pending_batch_applied(struct shard *s, const struct shard_table *t);
-// Marks all waiting gradients of a sync table, so that pending_settle refuses them. They
-// are not refused here, because the caller may be iterating over the list.
+// Marks all pushes of gradients that wait for batches of a sync table; pending_settle
+// later refuses them. They are not refused at once, because the caller may be iterating
+// over the list of waiting requests.
 void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct shard_peer *p);
@@ -48,7 +50,7 @@ uint64_t pending_expire(struct shard *s); // returns the time of the next call
 enum outcome pending_before(const struct shard *s, const struct shard_request *q,
                             uint32_t table);
 bool pending_wants(const struct shard *s,
-                   enum outcome wants); // some request waits for it
+                   enum outcome wants); // returns whether some request waits for `wants`
 // Returns whether a waiting admin operation must be done before the table's next batch.
 bool pending_order(const struct shard *s, const struct shard_table *t, uint64_t clock);
 

@@ -226,7 +226,7 @@ static void test_refusals(void **state)
 }
 
 // A worker may be any number of batches ahead of the others: its pushes wait, and are
-// acknowledged and applied in the order of their batches.
+// later acknowledged and applied in the order of their batches.
 static void test_pushes_wait(void **state)
 {
     (void)state;
@@ -309,7 +309,8 @@ static void test_pulls_wait(void **state)
     assert_null(w->sent);
     assert_int_equal(lone_figures(w, T).held, 2);
     lone_deliver(w, WORKER_LINK, MSG_PING, 1,
-                 &(struct msg_ping){}); // the link must not count as silent meanwhile
+                 // Without this message the link would count as silent.
+                 &(struct msg_ping){});
     assert_int_equal(lone_expect_ok(w), 0);
     m.clock = 0;
     lone_send_pull(w, 0, &m);
@@ -357,7 +358,7 @@ static void test_ssp(void **state)
     uint64_t keys[KEYS];
     assert_true(lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys) > 0);
     struct msg_pull m = lone_pull_of(w, 0, T, keys, 1);
-    m.clock = 2; // within the staleness
+    m.clock = 2; // not further ahead than the staleness bound
     lone_send_pull(w, 0, &m);
     parcel_unpin(lone_expect(w, MSG_PULLED));
     m.clock = 5;
@@ -420,7 +421,8 @@ static void test_ssp_late_worker(void **state)
     m.clock = 9;
     send_tick(w, 0, 9);
     assert_int_equal(lone_expect_ok(w), 9);
-    lone_send_pull(w, 0, &m); // workers 1 and 2 have joined and still read their data
+    // Workers 1 and 2 have joined and sent no tick yet, as if they still read their data.
+    lone_send_pull(w, 0, &m);
     parcel_unpin(lone_expect(w, MSG_PULLED));
     send_tick(w, 1, 4);
     assert_int_equal(lone_expect_ok(w), 4);
@@ -489,8 +491,8 @@ static void test_allocations(void **state)
             w->fault_after = -1;
             struck |= w->faulted;
             lone_forget(w);
-            lone_send_push(w, 0, &m); // a repeat, because the push was refused or its
-                                      // answer lost
+            // Sent again, because the push was refused or its answer was lost.
+            lone_send_push(w, 0, &m);
             lone_expect_ok(w);
         }
         check_rows(w, model);

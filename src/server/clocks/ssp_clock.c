@@ -61,7 +61,8 @@ int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
     return 0;
 }
 
-enum { TICK_WORDS = 3 }; // of a tick in bytes: session, request, clock
+// Numbers of a tick that is sent to another shard: session, request, clock.
+enum { TICK_WORDS = 3 };
 
 int ssp_clock_get(const struct ssp_clock *c, struct buf *to)
 {

@@ -28,14 +28,14 @@ int step_clock_set(struct step_clock *c, uint64_t session, uint64_t steps);
 void step_clock_end(struct step_clock *c, uint64_t session);
 // Raises the sum of all sessions to this number, if it is smaller.
 void step_clock_reach(struct step_clock *c, uint64_t least);
-// Adds the steps of earlier training.
+// Adds the steps of the training before the save that was loaded.
 void step_clock_begin(struct step_clock *c, uint64_t steps);
 uint64_t step_clock_sum(const struct step_clock *c);
 
-// step_clock_get appends the counts, and step_clock_put merges those of another shard: the
-// steps of a session, and the sum, are at least what any shard knows. Sessions that are
-// over in the roster r count only in the sum. step_clock_put returns 0, TUG_EDATA or
-// TUG_ENOMEM.
+// step_clock_get appends the counts, and step_clock_put merges those of another
+// shard: for each session, and for the sum, the larger number of steps counts.
+// Sessions that are over in the roster r count only in the sum. step_clock_put
+// returns 0, TUG_EDATA or TUG_ENOMEM.
 int step_clock_get(const struct step_clock *c, struct buf *to);
 int step_clock_put(struct step_clock *c, const struct roster *r, struct stream *x,
                    struct err *e);

@@ -24,7 +24,7 @@ static void test_sum(void **state)
     step_clock_end(&c, 2);
     assert_int_equal(c.sessions.n, 20);
     assert_int_equal(step_clock_sum(&c), sum); // steps of ended sessions still count
-    // The clock begins with fewer steps than were done, which changes nothing.
+    // The save has fewer steps than this clock already has, which changes nothing.
     step_clock_begin(&c, 100);
     assert_int_equal(step_clock_sum(&c), sum);
     step_clock_begin(&c, 10000);

@@ -131,11 +131,11 @@ static uint64_t parts_bytes(const struct sync_group *g, const struct msg_push *m
     return bytes;
 }
 
-// Refuses a part of the next batch for good if memory has no room for it beside the parts
-// that have arrived, not counting those that it replaces. Sending it again would rarely
-// help, because those parts stay until the batch is complete or a later part replaces
-// them. Requests that wait for the batch get the same error, which stays in t->stuck
-// until the batch is complete or dropped.
+// Refuses a part of the next batch, without a retry, if memory has no room for it beside
+// the parts that have arrived, not counting those that it replaces. Sending it again
+// would rarely help, because those parts stay until the batch is complete or a later part
+// replaces them. Requests that wait for the batch get the same error, which stays in
+// t->stuck until the batch is complete or dropped.
 static int check_batch_fits(struct shard *s, struct shard_table *t,
                             const struct sync_group *g, const struct msg_push *m,
                             uint64_t own, struct err *e)
@@ -322,13 +322,13 @@ void sync_apply(struct shard *s, struct shard_table *t)
         return;
     t->again = true;
     if (sync_in_vain(t))
-        s->pending_due = s->now; // answers the requests that wait for the batch with
-                                 // the error at once
+        // The requests that wait for the batch get the error at once.
+        s->pending_due = s->now;
     background_wake(s);
 }
 
-// Returns whether too many batches would be open. An idle group takes part from now on if
-// the push has keys of it.
+// Returns whether the push would open too many batches in some group. An idle group
+// counts only if the push has keys of it.
 static bool is_ahead(const struct shard_table *t, const struct msg_push *m,
                      const struct keys *k)
 {
@@ -399,8 +399,8 @@ static void give_to_group(struct shard *s, struct sync_group *g, const struct ms
     assert(sync_clock_has(&g->clock, m->clock, m->micro, m->micros));
 }
 
-// For tests: returns whether a shard with one clock for the whole table would see the
-// push as a repeat.
+// For tests: returns whether a shard with a single clock for the whole table would take
+// the push for a repeat.
 static bool repeats_here(const struct shard *s, const struct shard_table *t,
                          const struct msg_push *m)
 {
@@ -465,7 +465,7 @@ enum outcome sync_push(struct shard *s, struct shard_request *q, struct shard_ta
     sync_apply(s, t);
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
-    shard_ok(s, q, push_left_out(t)); // this value counts updates that were left out
-                                      // of earlier batches
+    // The number of updates of earlier batches that were left out.
+    shard_ok(s, q, push_left_out(t));
     return ANSWERED;
 }

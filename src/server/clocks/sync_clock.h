@@ -62,8 +62,8 @@ static inline bool sync_part_within(const struct sync_part *p, uint8_t micro,
 uint32_t sync_clock_add(struct sync_clock *c, uint64_t clock, uint8_t micro,
                         uint8_t micros, void *what, void **ret_dropped);
 
-// sync_clock_complete returns whether the next batch is complete; sync_clock_advance goes
-// on to the batch after it.
+// sync_clock_complete returns whether the next batch is complete. sync_clock_advance
+// makes the batch after it the next one.
 bool sync_clock_complete(const struct sync_clock *c);
 struct sync_batch *sync_clock_next(struct sync_clock *c);
 void sync_clock_advance(struct sync_clock *c);

@@ -50,7 +50,7 @@ static void test_sync_clock(void **state)
     (void)state;
     struct sync_clock c = {0};
     struct model m = {0};
-    int parts[ROUNDS] = {0}; // 1 if the contribution is kept
+    int parts[ROUNDS] = {0}; // for each part: 1 if the contribution is kept
     for (uint64_t round = 0; round < ROUNDS; round++) {
         uint8_t micros = (uint8_t)(1u << random_below(5, round, 0, 5));
         uint8_t micro = (uint8_t)(random_below(5, round, 1, MICROS / micros) * micros);

@@ -64,7 +64,8 @@ static struct world open_stuck(void)
     return x;
 }
 
-// Makes room, and lets a repeated push try the batch again.
+// Makes room in memory, and sends a repeated push, after which the stuck
+// batch is tried again.
 static void make_room(struct world *x)
 {
     x->w->shard->o.max_bytes = enough;
@@ -146,7 +147,7 @@ static void test_pulls_see_whole_batches(void **state)
     send_pull(&x, 1);
     send_pull(&x, 2);
     assert_null(x.w->sent);
-    send_pull(&x, 0); // it asks for the rows as they are now
+    send_pull(&x, 0); // without a clock: the pull asks for the rows as they are now
     parcel_unpin(lone_expect(x.w, MSG_PULLED));
     make_room(&x);
     check_pulled(&x, 0);
@@ -198,8 +199,8 @@ static void test_orders_see_whole_batches(void **state)
     }
 }
 
-// An admin operation or a save that must come before a batch does not stop a batch that
-// has begun.
+// If a batch is applied in some partitions, the rest of it is applied before a waiting
+// admin operation or save, also if that must come before the batch.
 static void test_begun_batch_goes_on(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void order_drops(struct world *x, const struct dropping *d)
 
 // An admin operation that drops the open batches refuses the pushes that wait for them,
 // because their gradients belong to the old rows. This includes pushes that wait for a
-// newer roster, which would otherwise count in the batches after the operation.
+// newer roster; if they were kept, they would count in batches after the operation.
 static void test_dropped_pushes(void **state)
 {
     (void)state;

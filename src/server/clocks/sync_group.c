@@ -131,7 +131,7 @@ static void empty_common(struct shard *s, struct shard_table *t)
     previous_begin(&t->sync.before);
 }
 
-// Returns whether no partition here belongs to the common group.
+// Returns whether no partition of this shard belongs to the common group.
 static bool is_empty(const struct shard *s, const struct shard_table *t)
 {
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
@@ -173,7 +173,8 @@ static bool is_mine(const struct shard *s, const struct shard_table *t,
 static void look_for_common(struct shard *s, struct shard_table *t)
 {
     t->sync_empty = is_empty(s, t);
-    // The partition with the table's fixed keys may have left.
+    // The partition that has the fixed keys of the table's pushes may have left this
+    // shard.
     if (!t->sync_empty && t->fixed_keys && t->sync.told && !common_has_keys(s, t))
         empty_common(s, t);
     if (!t->sync_empty)
@@ -224,7 +225,8 @@ static int split(struct shard *s, struct shard_table *t, uint32_t partition)
     bool applied = partition < t->n_applied;
     g->partition = partition;
     g->clock = t->sync.clock;
-    if (applied) // the batch that cannot be completed was applied in this partition
+    // The batch that is stuck was applied in this partition before it got stuck.
+    if (applied)
         g->clock.open[g->clock.next++ % SHARD_MAX_CLOCKS] = (struct sync_batch){0};
     g->begun = t->sync.begun && !applied;
     g->told = t->sync.told && (!t->fixed_keys || sync_has_keys(t, partition));

@@ -1,11 +1,12 @@
 // Records the parts of batches that have arrived in a partition of a sync table.
 //
-// Coverage belongs to the partition: a batch is applied in a partition when all its
-// micro-batches have arrived there, and it moves with the partition. Partitions of a loop
-// that have received the same parts are one group with one clock, so a push marks all of
-// them at once, also those without its keys. A partition that has moved here has a group
-// of its own until it has received the same parts as the common group. It has done so
-// when the batches that were open at its arrival are complete.
+// Each partition has its own record of the parts that have arrived: a batch is applied in
+// a partition when all its micro-batches have arrived there, and it moves with the
+// partition. Partitions of a loop that have received the same parts are one group with
+// one clock, so a push marks all of them at once, also those without its keys. A
+// partition that has moved here has a group of its own until it has received the same
+// parts as the common group. It has done so when the batches that were open at its
+// arrival are complete.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CLOCKS_SYNC_GROUP_H
@@ -24,8 +25,8 @@ struct sync_group {
     struct sync_clock clock;
     struct previous before; // copies of rows as they were before a batch
     uint32_t partition;     // the partition, if the group has only one
-    // if set, the next batch was tried, and `before` has the rows as they were before it;
-    // if not, as they were before the last applied batch
+    // Whether the next batch was tried. If so, `before` has the rows as they were before
+    // that batch; if not, as they were before the last applied batch.
     bool begun;
     // Whether a part of a batch has arrived. For a table with fixed_keys: whether its
     // partitions have some of the keys that all pushes have.
@@ -40,14 +41,15 @@ struct sync_group {
 
 // Returns whether pushes of a table with fixed_keys have keys of this partition.
 bool sync_has_keys(const struct shard_table *t, uint32_t partition);
-// Returns whether no batch needs the group now: it is away, or the table's pushes always
-// have the same keys (WIRE_KEYS_ONLY), none of which are in its partitions.
+// Returns whether no batch needs the group now: it is away, or all pushes of
+// the table have the same keys (WIRE_KEYS_ONLY) and none of these keys is in
+// the group's partitions.
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g);
 // Returns whether a push or a pull has keys of the group.
 bool sync_has_runs(const struct shard_table *t, const struct sync_group *g,
                    const struct keys *k);
 // These functions return the number of the next batch in the partition that is furthest
-// behind, or furthest ahead. No batch waits for a shard without partitions, for which
+// behind, or furthest ahead. For a shard without partitions, for which no batch waits,
 // sync_least returns UINT64_MAX.
 uint64_t sync_least(const struct shard_table *t);
 uint64_t sync_most(const struct shard_table *t);
@@ -67,8 +69,9 @@ int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
 // an empty group, which is `away` until the roster names this shard as the owner.
 int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
                      struct err *e);
-// Called when a partition has left the table, or has arrived with this group, which the
-// table then owns. The store's partition must have moved before.
+// sync_leave is called when a partition has left the table; the other function when
+// it has arrived with this group, which the table then owns. The store's partition
+// must have moved before.
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);
 void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);
 // Called when the roster has changed. Partitions that have arrived may now belong to this

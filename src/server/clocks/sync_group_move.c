@@ -19,7 +19,8 @@
 enum group_bits { GROUP_BEGUN = 1, GROUP_TOLD = 2, GROUP_LOST = 4 };
 
 struct group_head {
-    uint64_t next, bits, before; // enum group_bits; rows before the last batch
+    // bits: enum group_bits; before: number of copies of rows from before the last batch.
+    uint64_t next, bits, before;
 };
 
 struct part_head {
@@ -82,7 +83,7 @@ int sync_group_get(const struct shard_table *t, uint32_t partition, struct buf *
 {
     static const struct sync_batch none;
     const struct sync_group *g = sync_group_of(t, partition);
-    // A batch that is stuck may be applied in this partition already.
+    // A batch that is stuck in later partitions may have been applied in this partition.
     bool applied = g == &t->sync && partition < t->n_applied;
     bool told = g->told && (!t->fixed_keys || sync_has_keys(t, partition));
     struct group_head head = {g->clock.next + applied,

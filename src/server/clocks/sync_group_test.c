@@ -32,7 +32,7 @@ static struct shard_table *table_of(struct lone *w)
     return w->shard->tables[T];
 }
 
-// Sends a part of a batch with these keys, each with gradients of 1.
+// Sends a part of a batch with these keys; all gradients are 1.
 static void send_part(struct lone *w, uint32_t worker, uint64_t clock, uint8_t micro,
                       uint8_t micros, const uint64_t *k, uint32_t n, uint8_t flags)
 {
@@ -89,7 +89,8 @@ static void close_two(struct lone *a, struct lone *b)
 {
     lone_forget(a);
     lone_forget(b);
-    b->live = SIZE_MAX; // lone_close(a) checks the memory of both shards
+    // SIZE_MAX: lone_close(b) checks no memory; lone_close(a) checks that of both shards.
+    b->live = SIZE_MAX;
     lone_close(b);
     lone_close(a);
 }
@@ -112,7 +113,7 @@ static void test_reserves_for_what_arrives(void **state)
     close_two(a, b);
 }
 
-// A shard that has lost all its partitions has no batches for which anything could wait.
+// After a shard has lost all its partitions, no request waits there for a batch.
 static void test_nothing_left(void **state)
 {
     (void)state;
@@ -132,7 +133,7 @@ static void test_nothing_left(void **state)
     for (uint32_t p = 0; p < PARTITIONS; p++)
         if (store_owns(table_of(a)->store, p))
             move(a, b, p);
-    lone_expect_ok(a); // what waited for the batch
+    lone_expect_ok(a); // the answer to the pull that had waited for the batch
     assert_int_equal(lone_figures(a, T).clock, UINT64_MAX);
     day.number = 2;
     day.clock = 5;
@@ -148,8 +149,8 @@ static void test_nothing_left(void **state)
     close_two(a, b);
 }
 
-// The roster may arrive before the rows. Parts of batches then wait for the rows, with
-// which the parts come that had arrived at the other shard.
+// The roster may arrive before the rows. Parts of batches then wait for the rows. With
+// the rows come the parts that had arrived at the other shard.
 static void test_roster_comes_first(void **state)
 {
     (void)state;
@@ -190,8 +191,8 @@ static void test_parts(void **state)
     lone_expect_ok(a);
     assert_int_equal(table_of(a)->sync.clock.next, 1);
     assert_int_equal(g->clock.next, 0);
-    // The roster gives it back before its rows have moved. It is behind the other
-    // partitions.
+    // The roster gives it back before its rows have moved. The partition is now behind
+    // the other partitions, which have received further parts.
     give(a, P, true);
     assert_false(g->away);
     part(a, 0, SHARD_MICROS / 2, SHARD_MICROS / 2, n_keys);
@@ -236,7 +237,7 @@ static void test_same_keys(void **state)
     one = all_keys[0];
     send_part(b, 0, 0, 0, SHARD_MICROS, &one, 1, WIRE_KEYS_ONLY);
     lone_expect_ok(b);
-    move(a, b, P); // no push has named it
+    move(a, b, P); // moves a partition of which no push has had keys
     give(b, P, true);
     lone_forget(b);
     assert_true(sync_is_idle(table_of(b), sync_group_of(table_of(b), P)));
@@ -268,7 +269,9 @@ static void test_same_keys_move(void **state)
     lone_expect_ok(a);
     send_part(a, 0, 1, 0, SHARD_MICROS / 2, &one, 1, WIRE_KEYS_ONLY);
     lone_expect_ok(a);
-    move(a, b, P); // its group has received one part of a batch and receives no more
+    // Moves a partition whose group has received one part of a batch and
+    // will receive no more.
+    move(a, b, P);
     give(a, P, false);
     give(b, P, true);
     assert_true(sync_is_idle(table_of(b), sync_group_of(table_of(b), P)));
@@ -278,7 +281,7 @@ static void test_same_keys_move(void **state)
     lone_forget(a);
     lone_forget(b);
     assert_true(sync_is_idle(table_of(a), &table_of(a)->sync));
-    // Worker 1, as b would take worker 0's first number for a repeat.
+    // Worker 1 sends it, because b would take worker 0's first number for a repeat.
     send_part(b, 1, 1, SHARD_MICROS / 2, SHARD_MICROS / 2, &one, 1, WIRE_KEYS_ONLY);
     lone_expect_ok(b);
     for (uint64_t clock = 2; clock < 9; clock++) {
@@ -321,7 +324,8 @@ static void test_same_keys_follow(void **state)
             lone_forget(b);
         }
     }
-    assert_int_equal(lone_figures(b, T).clock, UINT64_MAX); // the shard expects no batch
+    // No partition with keys is here, so the shard expects no batch.
+    assert_int_equal(lone_figures(b, T).clock, UINT64_MAX);
     // A part of a batch is on the way when the partition with keys moves.
     uint64_t clock = 3 * SHARD_MAX_CLOCKS;
     send_part(a, 0, clock, 0, 1, keys, 1, WIRE_KEYS_ONLY);
@@ -332,7 +336,8 @@ static void test_same_keys_follow(void **state)
     lone_forget(a);
     lone_forget(b);
     assert_false(table_of(a)->sync.told);
-    b->number[0] = a->number[0]; // it is the same worker
+    // Worker 0 continues to number its pushes at the other shard.
+    b->number[0] = a->number[0];
     for (uint8_t micro = 1; micro < SHARD_MICROS; micro++) {
         send_part(b, 0, clock, micro, 1, keys, 1, WIRE_KEYS_ONLY);
         lone_expect_ok(b);

@@ -8,11 +8,11 @@
 // statistics (show, click) are added whatever `reduce` says; the slot is that of
 // the last contribution.
 //
-// The memory for this is reserved before a contribution is acknowledged. Only the store
-// can still fail: rows are made when the batch is applied, since admin operations and
-// entry policies may have removed or refused them meanwhile. Then the batch is kept, with
-// the number of partitions that were applied, and is tried again. Pulls that wait for it
-// are answered with the reason.
+// The memory for adding up is reserved before a contribution is acknowledged. Only the
+// store can still fail: rows are made when the batch is applied, since admin operations
+// and entry policies may have removed or refused them meanwhile. Then the batch is kept,
+// with the number of partitions that were applied, and is tried again. Pulls that wait
+// for it are answered with the reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/sync_sum.h"
@@ -171,8 +171,9 @@ static void skip_partition(struct merge *m, uint32_t partition)
         m->run[i] += next_run(m, i)->partition == partition;
 }
 
-// Returns the smallest partition of the group among the next runs, skipping runs of other
-// partitions; UINT32_MAX at the end, which is the partition of the last run.
+// Returns the smallest partition of the group among the next runs, skipping
+// runs of other partitions; UINT32_MAX at the end, because the run that marks
+// the end has this partition.
 static uint32_t next_partition(struct merge *m)
 {
     uint32_t least;
@@ -182,8 +183,8 @@ static uint32_t next_partition(struct merge *m)
     return least;
 }
 
-// Moves to the first run that is not applied yet; in a group of one partition, to the run
-// of this partition.
+// Moves to the first run whose partition has not applied the batch yet; in a group of a
+// single partition, to the run of this partition.
 static void seek(struct merge *m)
 {
     bool common = m->group == &m->t->sync;
@@ -220,7 +221,8 @@ static float scale_of(const struct shard_table *t, const struct sync_batch *b)
     return t->spec.config.mean && examples > 0 ? 1 / (float)examples : 1;
 }
 
-// Returns whether all values of a push are gradients of groups with an l2 of their own.
+// Returns whether rows scale gradients and l2 themselves (merge.by_rows): if rows count
+// their updates, and all values of a push are gradients.
 static bool scaled_by_rows(const struct shard_table *t)
 {
     const struct accessor *a = &t->spec.accessor;
@@ -293,8 +295,9 @@ static void add_up(const struct merge *m, uint64_t key, const uint32_t *at, uint
 static uint32_t sync_sum_collect(struct merge *m, uint32_t partition)
 {
     struct sync_scratch *x = m->s->sync;
-    uint64_t *keys = x->key + x->n;           // keys by number, before they are sorted
-    assert(keys_of(m, partition) <= x->keys); // sync_reserve has counted the longest runs
+    uint64_t *keys = x->key + x->n; // keys by number, before they are sorted
+    // sync_reserve has reserved for the longest runs.
+    assert(keys_of(m, partition) <= x->keys);
     uint32_t n = 0;
     key_set_clear(&x->seen, keys_of(m, partition));
     for (uint32_t i = 0; i < m->batch->n; i++) {
@@ -329,7 +332,7 @@ static void add_partition(struct merge *m, uint32_t partition)
            partition >= m->t->n_applied); // otherwise gradients would be applied twice
     table_sort_by_key(x->entries, n);
     for (uint32_t i = 0; i < n; i++, x->n++) {
-        uint32_t k = x->entries[i].handle; // the number of the key
+        uint32_t k = x->entries[i].handle; // the key's index before the sort
         x->key[x->n] = x->entries[i].key;
         add_up(m, x->key[x->n], x->at + (size_t)k * SHARD_MICROS, x->has[k],
                x->values + x->n * width);
@@ -371,7 +374,8 @@ static int sync_sum_flush(struct merge *m)
     int rc = store_push(t->store, &p, &done, &t->stuck);
     if (m->s->moves.out != NULL)
         moves_note(m->s, t, &p, done);
-    previous_shorten(&g->before, copied + done); // a retry copies the other rows again
+    // Drops the copies of rows that were not changed; a retry copies them again.
+    previous_shorten(&g->before, copied + done);
     t->full = rc == TUG_ENOMEM && m->s->o.max_bytes != 0 && !t->work;
     uint32_t end = done > 0 ? store_partition(t->store, x->key[done - 1]) + 1 : 0;
     if (done > 0 && g == &t->sync)

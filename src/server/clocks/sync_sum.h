@@ -13,8 +13,9 @@ struct sync_batch;
 struct sync_group;
 struct sync_scratch;
 
-// Applies the group's next batch, which must be complete, to the store. On failure t->stuck has
-// the reason, and the next call continues.
+// Applies the group's next batch, which must be complete, to the store. On failure
+// t->stuck has the reason, and the next call continues with the partitions that have
+// not applied the batch.
 int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g);
 // Reserves the memory for adding up a push's batch; k are the keys of the push.
 int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,

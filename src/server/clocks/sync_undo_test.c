@@ -1,8 +1,8 @@
 // Batches of sync tables whose sums are not finite, although the part of each worker is.
-// The server applies the partitions before the first one with such a key, and changes no
-// bit of that partition or of later ones. A worker that waits for the batch gets an error
-// with the key. The result is compared with a server that gets only the applied
-// partitions.
+// The server applies the batch in the partitions before the first one with such a key,
+// and changes no bit of that partition or of later ones. A worker that waits for the
+// batch gets an error with the key. The result is compared with a server that gets only
+// the applied partitions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -122,8 +122,8 @@ static void run(const char *config, uint64_t seed)
     assert_int_equal(loop_table(before)->sync.clock.next, clock + 1);
     loops_check_same(w, before);
     expect_key(w, clock, &bad);
-    for (int i = 0; i < 20; i++) // the batch is tried again, and no partition is applied
-                                 // twice
+    // Tries the batch 20 times more: no partition may apply it twice.
+    for (int i = 0; i < 20; i++)
         lone_pass_time(w, SECOND_NS);
     loops_check_same(w, before);
     expect_key(w, clock, &bad);

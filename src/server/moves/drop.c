@@ -1,5 +1,5 @@
-// Removes partitions from a shard: those that have gone to another one, and those that did
-// not arrive.
+// Removes partitions from a shard: those that have moved to another shard, and those
+// whose move to this shard was given up.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/pending.h"
@@ -9,7 +9,8 @@
 #include "server/shard_internal.h"
 #include "store/parcel.h"
 
-// A pause before rows are tried again, as a save reads them or memory is out.
+// If rows cannot be removed because a save reads them or memory is out, the shard tries
+// again after this pause.
 #define RETRY_NS (SECOND_NS / 100)
 
 // Removes the batches and other state that a table has for a partition
@@ -34,7 +35,8 @@ static int drop_some(struct shard *s, enum wire_space space, uint32_t partition,
         if (t == NULL || t->spec.space != space)
             continue;
         if (!store_owns(t->store, partition)) {
-            // An operation may have replaced the rows of a partition that is not complete.
+            // If an operation has replaced the rows of an incomplete partition,
+            // its group is still here.
             if (t->groups != NULL && t->groups[partition] != NULL)
                 sync_leave(s, t, partition);
             continue;

@@ -1,4 +1,4 @@
-// See moves.h: what both ends share.
+// The functions of moves.h that both ends of a move use.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/moves/moves.h"
@@ -71,7 +71,7 @@ uint64_t moves_tick(struct shard *s, uint64_t now)
 {
     uint64_t next = s->moves.out != NULL ? outgoing_tick(s) : VAN_NEVER;
     for (struct incoming *m = s->moves.in, *behind; m != NULL; m = behind) {
-        behind = m->next; // dropping a partition frees its move
+        behind = m->next; // m is freed when the last rows of the partition are dropped
         next = clock_earlier(next, incoming_tick(s, m));
     }
     return next > now ? next : now;

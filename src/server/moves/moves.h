@@ -1,7 +1,7 @@
-// Partitions that are on their way from one shard to another. The scheduler decides: a move
-// is a line of the roster, and ends with a roster that names another owner or lacks the
-// line. The target fetches the partition from its owner, the source; neither of them
-// decides whose it is.
+// Partitions that are on their way from one shard to another. The scheduler decides: a
+// move is a line of the roster, and the move ends with a roster that names the target as
+// the owner, or lacks the line. The target fetches the partition from its owner, the
+// source; neither of them decides whose it is.
 //
 //   target                                        source
 //   asks for the partition, piece by piece    ->  copies the next rows (partition_copy.h),
@@ -41,24 +41,28 @@ struct outgoing {
     struct outgoing *next;
     struct roster_move move;
     struct partition_copy *copy; // NULL: all rows were copied
-    struct buf bytes; // the records, less the first `sent` bytes, which have arrived
+    // The records without the first `sent` bytes, which have arrived at the target.
+    struct buf bytes;
     uint64_t sent;
-    bool asked;   // the target has asked for more than the rows
-    bool handing; // the records are complete, and requests wait
-    // under the roster it belongs to the target, and it must be dropped here
+    bool asked;   // the target has asked for a piece at least once
+    bool handing; // the records are complete, and requests for the partition wait
+    // Under the roster, the partition belongs to the target, and its rows
+    // must be dropped here.
     bool gone;
-    uint64_t drop_at; // not before this time
-    struct err why;   // it is broken
+    uint64_t drop_at; // the rows are not dropped before this time
+    struct err why;   // why the move is broken; code 0: it is not
 };
 
 enum incoming_state {
-    INCOMING_COPIES, // gets records
-    INCOMING_ASKS,   // the same, and asks the scheduler whether it may be handed over
-    INCOMING_ENDS,   // gets the last records
-    INCOMING_HERE,   // all its records are applied
-    INCOMING_FAILED, // the scheduler must be told `why`
-    INCOMING_OVER,   // the scheduler has given it up; the roster will say so, too
-    // the move is not in the roster any more, and its rows must be dropped here
+    INCOMING_COPIES, // gets records of rows and pushes
+    // The same, and asks the scheduler whether the partition may be handed over.
+    INCOMING_ASKS,
+    // Gets the last records, after which the source serves no request for the partition.
+    INCOMING_ENDS,
+    INCOMING_HERE,   // all records of the partition are applied
+    INCOMING_FAILED, // failed: the scheduler must be told `why`
+    INCOMING_OVER,   // the scheduler has given the move up; the next roster will lack it
+    // The move is not in the roster any more, and the rows must be dropped here.
     INCOMING_DROPS,
 };
 
@@ -68,7 +72,7 @@ struct incoming {
     struct roster_move move;
     uint32_t from; // node id of the source
     enum incoming_state state;
-    struct session s; // with the source
+    struct session s; // the session with the source
     // The first n bytes have arrived of the `total` that the source last announced. Bytes
     // that are not applied yet are in `bytes`.
     uint64_t n, total;
@@ -76,8 +80,8 @@ struct incoming {
     bool last;       // the source will append nothing to the first n bytes
     bool behind;     // `bytes` has a record that waits for its turn
     uint64_t due;    // time of the next question to the source
-    uint64_t try_at; // time to apply `bytes`
-    // time to report the state to the scheduler; VAN_NEVER: it was reported
+    uint64_t try_at; // time at which to apply `bytes`
+    // Time at which to report the state to the scheduler; VAN_NEVER: it was reported.
     uint64_t say_at;
     struct err why;
 };
@@ -93,8 +97,8 @@ struct moves {
 };
 
 void moves_close(struct shard *s);
-// A push was applied to the first n of its keys: appends them to the records of partitions
-// that are being copied.
+// Called when a push was applied to the first n of its keys: appends these to the records
+// of the partitions that are being copied.
 void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
                 size_t n);
 // Called when tables or rows of a space change in another way, which `what` names: breaks
@@ -104,7 +108,8 @@ void moves_break(struct shard *s, enum wire_space space, const char *what);
 void moves_follow(struct shard *s, const struct roster *r);
 // Does the work that is due. Returns when to call it again.
 uint64_t moves_tick(struct shard *s, uint64_t now);
-// The van's handler calls these functions. They return whether the link is to a source.
+// The van's handler calls these functions. They return whether the link is one that this
+// shard has opened to a source.
 bool moves_opened(struct shard *s, van_link link);
 bool moves_message(struct shard *s, van_link link, const struct van_message *m);
 bool moves_closed(struct shard *s, van_link link, const struct err *why);
@@ -116,7 +121,8 @@ uint64_t moves_slice_end(const struct shard *s, uint64_t begun);
 
 // Defined in source.c and target.c:
 
-void outgoing_stop(struct outgoing *o); // frees its bytes and its copy
+// Frees the bytes and the copy of an outgoing partition.
+void outgoing_stop(struct outgoing *o);
 void outgoing_free(struct shard *s, struct outgoing **at);
 void incoming_fail(struct shard *s, struct incoming *m);
 void outgoing_follow(struct shard *s, const struct roster *r);

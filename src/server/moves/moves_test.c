@@ -142,7 +142,7 @@ static void send_all(struct lone *w)
     assert_null(w->sent);
 }
 
-// The records give the rows of the pushes before and after they began.
+// The records contain the pushes before and after the copy began: each row has this sum.
 static void check_records(const struct buf *bytes, float sum)
 {
     struct lone *b = lone_open_shard(BITS, &plain);
@@ -170,10 +170,11 @@ static void test_source_gives(void **state)
     struct buf bytes = BUF_INIT(64 << 20);
     push(w);
     lone_expect_ok(w);
-    want(w, MOVE + 1, 0, true); // perhaps of a newer roster
+    // MOVE + 1: a move that this shard's roster does not have, perhaps as it is older.
+    want(w, MOVE + 1, 0, true);
     expect_nothing(w);
     fetch(w, false, &bytes);
-    push(w); // it is served while it is copied, and follows its rows
+    push(w); // a push is served while its rows are copied, and its record follows theirs
     lone_expect_ok(w);
     fetch(w, false, &bytes);
     push(w);
@@ -181,13 +182,13 @@ static void test_source_gives(void **state)
     size_t before = bytes.len;
     fetch(w, true, &bytes);
     send_all(w);
-    uint64_t others[KEYS]; // keys of other partitions are served
+    uint64_t others[KEYS]; // keys of other partitions, which are served
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, others);
     struct msg_pull pull = lone_pull_of(w, 1, T, others, 1);
     assert_true(n > 0);
     lone_send_pull(w, 1, &pull);
     parcel_unpin(lone_expect(w, MSG_PULLED));
-    size_t len = bytes.len; // the last bytes can be asked for again
+    size_t len = bytes.len; // the target asks for the last bytes a second time
     bytes.len = before;
     fetch(w, true, &bytes);
     assert_int_equal(bytes.len, len);
@@ -243,11 +244,12 @@ static void test_source_refuses(void **state)
     fetch(w, true, &bytes);
     want(w, MOVE, bytes.len + 8, true);
     lone_expect_refusal(w, TUG_EUSAGE, "has no bytes from byte");
-    want(w, MOVE, bytes.len, true); // the target has all bytes already
+    want(w, MOVE, bytes.len, true); // answered without bytes: the target has all of them
     parcel_unpin(lone_expect(w, MSG_PARCEL));
-    want(w, MOVE, 0, true); // asked over a link that broke
+    want(w, MOVE, 0, true); // a question over a link that broke gets no answer with bytes
     expect_nothing(w);
-    w->move.to = ME; // a move from another server to this one
+    // The roster now has a move of this partition from another server to this one.
+    w->move.to = ME;
     w->mine[P] = false;
     w->move.move++;
     w->epoch++;
@@ -368,7 +370,8 @@ static void test_source_keeps_order(void **state)
         if (given) {
             parcel_unpin(lone_expect(w, MSG_ROSTER));
             parcel_unpin(lone_expect(w, MSG_ROSTER));
-            lone_send_pull(w, 0, &pull); // it was on its way
+            // As if it was on its way when the push began to wait.
+            lone_send_pull(w, 0, &pull);
             parcel_unpin(lone_expect(w, MSG_ROSTER));
         } else {
             lone_expect_ok(w);
@@ -390,7 +393,7 @@ static struct play {
     size_t limit;        // number of bytes that the source has written
     uint64_t total;      // number of bytes that the source announces; 0: `limit`
     enum wire_moved word;
-    uint32_t said[4]; // how often the scheduler was told each state
+    uint32_t said[4]; // how often the shard has told the scheduler each state
     int code;         // the code of the last such report
     bool finish;      // the source was asked for the end
 } play;
@@ -469,7 +472,7 @@ static struct lone *open_target(const struct shard_options *o)
 {
     struct lone *w = open_one(false, o);
     w->live = SIZE_MAX;
-    go_on(w); // there is nothing yet
+    go_on(w); // the source has no bytes yet
     assert_int_equal(play.said[WIRE_MOVE_COPIED], 0);
     assert_true(play.said[WIRE_MOVE_COPYING] > 0);
     return w;
@@ -491,7 +494,7 @@ static void test_target_gets(void **state)
     go_on(w);
     assert_non_null(shards_row(w->shard, T, keys[0]));
     assert_true(play.said[WIRE_MOVE_COPIED] > 1 && !play.finish);
-    play.limit = play.pushed; // pushes go on meanwhile
+    play.limit = play.pushed; // the source serves pushes meanwhile, and appends them
     go_on(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
     play.word = WIRE_MOVE_GO_ON;
@@ -500,13 +503,14 @@ static void test_target_gets(void **state)
     play.limit = play.bytes.len;
     go_on(w);
     assert_int_equal(play.said[WIRE_MOVE_ARRIVED], 1);
-    // All records are applied, but the partition does not belong to this shard yet.
+    // All records are applied, but the roster does not yet give the
+    // partition to this shard.
     push(w);
     lone_expect_refusal(w, TUG_EUSAGE, "does not belong to node 8");
     end_move(w, true);
     assert_null(w->shard->moves.in);
     w->number[0] = 1;
-    push(w); // number 2 was applied by the source
+    push(w); // a repeat of push 2, which the source has applied
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
     push(w);
@@ -557,7 +561,7 @@ static void test_target_fails(void **state)
     begin_play();
     struct lone *w = open_target(&plain);
     play.limit = play.bytes.len;
-    play.bytes.data[play.rows / 2] ^= 1; // damaged on the way
+    play.bytes.data[play.rows / 2] ^= 1; // one byte was damaged on the way
     expect_failure(w, TUG_EDATA);
     buf_free(&play.bytes);
     begin_play();
@@ -572,11 +576,13 @@ static void test_target_fails(void **state)
     go_on(w);
     struct msg_table_do day = {.what = WIRE_DAY, .table = T, .number = 1, .low = 1};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, ++w->next_request, &day);
-    expect_failure(w, TUG_EINTERRUPTED); // the day might be over twice in this partition
+    // The move is broken, as the day might end twice in this partition.
+    expect_failure(w, TUG_EINTERRUPTED);
     buf_free(&play.bytes);
 }
 
-// Begins an admin operation that gets no time, or ends it.
+// Pretends that an admin operation is under way and gets no time; or, without
+// `on`, that it has ended.
 static void occupy(struct lone *w, struct shard_table *t, bool on)
 {
     t->turn.on = t->work = on;
@@ -620,7 +626,8 @@ static void test_target_is_not_clear(void **state)
     push(w);
     lone_expect_ok(w);
     w->live = SIZE_MAX;
-    end_move(w, true); // without having asked for it
+    // The roster gives the partition to this shard, which has not asked for it.
+    end_move(w, true);
     struct shard_table *t = w->shard->tables[T];
     occupy(w, t, true);
     w->move = (struct wire_move){

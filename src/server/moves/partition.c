@@ -1,6 +1,6 @@
-// See partition.h. Each record is a head with a hash of its payload. A record is applied as a
-// whole or not at all: what may fail is prepared first and undone after a failure, and the
-// rest cannot fail.
+// See partition.h. Each record is a head with a hash of its payload. A record is applied as
+// a whole or not at all: the steps that may fail come first and are undone after a
+// failure; the later steps cannot fail.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/moves/partition.h"
@@ -23,18 +23,19 @@
 enum { PARCEL_FORMAT = 3 };
 
 struct record_head {
-    uint64_t format, kind, space, partition, bits, n, hash; // n: bytes after the head
+    uint64_t format, kind, space, partition, bits, n, hash; // n: bytes of the payload
 };
 
 struct rows_head {
     uint64_t table, config, rows; // `config`, `rows`: their bytes
-    // number of rows in this record and the slices that follow it
+    // The number of rows in this record and in the slices of the table that follow it.
     uint64_t expected;
 };
 
 struct push_head {
     uint64_t table, op, again, n;
-    uint64_t step; // of the table at the source: the schedule of its rate depends on it
+    // The table's step at the source, on which the schedule of its learning rate depends.
+    uint64_t step;
     float rate, pass, scale, none;
 };
 
@@ -225,7 +226,8 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     struct table_spec spec;
     if (config == NULL || h->config > WIRE_TEXT_MAX)
         return stream_damaged(e);
-    struct shard_table *t = a->s->tables[h->table]; // more() has checked the number
+    // more() has checked the table's number.
+    struct shard_table *t = a->s->tables[h->table];
     if (is_of(t, a->space) && tables_has_config(t, config, h->config)) {
         into->t = t;
         a->n++;
@@ -241,7 +243,7 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
         TRY(tables_add(a->s, &spec, &into->t, e));
         into->made = true;
     }
-    a->n++; // from here on undo() removes it
+    a->n++; // from here on undo() removes the table after a failure
     if (!spec_same(&spec, &into->t->spec))
         return err_set(e, TUG_EUSAGE, "table %u differs between two servers in its %s",
                        spec.id, spec_difference(&spec, &into->t->spec));
@@ -284,7 +286,8 @@ static int put_table(struct arrival *a, struct err *e)
     if (store_owns(t->store, a->partition) || !background_free(t))
         return err_set(e, TUG_EIO, "table '%s' is being saved or cleared",
                        t->spec.config.name);
-    if (into->made) { // a table takes memory before it has rows
+    // Rows are put before it counts: a table takes memory even without rows.
+    if (into->made) {
         tables_measure(a->s, t);
         TRY(partition_fits(a->s, h.rows, e));
     }
@@ -339,9 +342,10 @@ static bool are_of(const struct shard_table *t, uint32_t partition, const uint64
     return true;
 }
 
-// Applies a push that the other shard has applied. It is not looked up in the bitmaps:
-// this shard's marks of sessions may be ahead, from its other partitions. It counts as of
-// the step that the table had there: this shard may know of fewer steps, or of more.
+// Applies a push that the other shard has applied. The push is not looked up in this
+// shard's records of applied pushes: their low-water marks may be ahead because of other
+// partitions. Its learning rate is that of the table's step at the other shard, since
+// this shard may know of fewer steps, or of more.
 static int put_push(struct arrival *a, struct err *e)
 {
     struct push_head h;
@@ -452,8 +456,8 @@ static bool has_arrived(const struct arrival *a, const struct shard_table *t)
     return false;
 }
 
-// Returns whether this shard has a partition, or rows of one that is arriving besides
-// `arrives`. If it has, it may need tables that this record lacks.
+// Returns whether this shard has a partition of the space, or rows of an arriving one
+// other than `arrives`. If so, it may need tables that this record lacks.
 static bool has_some(const struct shard *s, enum wire_space space, uint32_t arrives)
 {
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
@@ -474,7 +478,7 @@ static void settle_other(struct arrival *a, struct shard_table *t, bool alone)
         return;
     }
     store_set_owned(t->store, a->partition, true);
-    (void)sync_own(a->s, t); // sync_push tries again
+    (void)sync_own(a->s, t); // an error is ignored, as sync_push tries again
     t->changed_at[a->partition] = ++t->version;
 }
 
@@ -490,7 +494,8 @@ static void settle(struct arrival *a)
         if (a->tables[i].g != NULL) {
             sync_leave(s, t, a->partition);
             sync_arrive(s, t, a->tables[i].g);
-            background_again(s, t->spec.id); // its batches may be complete
+            // The table's open batches may be complete without the partition.
+            background_again(s, t->spec.id);
         }
         t->changed_at[a->partition] = ++t->version;
         tables_measure(s, t);
@@ -562,7 +567,7 @@ int partition_put_one(struct shard *s, enum wire_space space, uint32_t partition
     if (h.format != PARCEL_FORMAT || h.space != space || h.partition != partition ||
         h.bits != s->bits || h.n % STREAM_ALIGN != 0)
         return stream_damaged(e);
-    if (first_record(bytes, n) == 0) // the rest is to come
+    if (first_record(bytes, n) == 0) // the rest of the record has not arrived
         return 0;
     const char *payload = (const char *)bytes + sizeof(h);
     struct arrival a = {

@@ -43,26 +43,26 @@ uint32_t partition_push_width(const struct shard_table *t, const struct store_pu
 // or TUG_ENOMEM.
 int partition_fits(const struct shard *s, uint64_t n, struct err *e);
 
-// Applies the complete records at the start of n bytes, which are checked and must be
-// aligned to 8. *ret_used is the number of bytes of these records, which must not be put
-// again. *ret_settled is set after the facts; only then does this shard have the whole
-// partition. Makes missing tables. If this shard had no partition of the space, it
-// removes at the end the tables that the other shard does not have. After an error call
-// partition_drop; tables that were made, and facts that are true anyway, such as marks
-// of sessions, may stay.
+// Applies the complete records at the start of n bytes, after checking them. `bytes` must
+// be aligned to 8. *ret_used is the number of bytes of the applied records, which must
+// not be applied again. *ret_settled is set after the facts; only then does this shard
+// have the whole partition. Makes missing tables. If this shard had no partition of the
+// space, it removes at the end the tables that the other shard does not have. After an
+// error the caller must call partition_drop; tables that were made, and facts that are
+// true anyway, such as marks of sessions, may stay.
 int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
                   const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
                   struct err *e);
 
-// Applies the first record only; *ret_used is 0 if it is not complete. partition_has_record
-// returns whether it is.
+// Does what partition_put does, for the first record only; *ret_used is 0 if the record
+// is not complete. partition_has_record returns whether it is complete.
 int partition_put_one(struct shard *s, enum wire_space space, uint32_t partition,
                       const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
                       struct err *e);
 bool partition_has_record(const void *bytes, size_t n);
 
-// Removes rows of a partition for as long as a slice of time lasts, unless a save still
-// reads them. Returns when to go on; VAN_NEVER if nothing is left.
+// Removes rows of a partition for the time of one slice, unless a save still reads them.
+// Returns when to call it again; VAN_NEVER if nothing is left.
 uint64_t partition_drop_slice(struct shard *s, enum wire_space space, uint32_t partition);
 
 // Removes all that this shard has of a partition, whether it is complete or not.

@@ -14,14 +14,15 @@
 
 struct table_copy {
     uint32_t table;
-    struct parcel_copy *rows; // NULL: the table was copied
+    // The copy of the table's rows; NULL: all of them were copied.
+    struct parcel_copy *rows;
 };
 
 struct partition_copy {
     struct shard *s;
     enum wire_space space;
     uint32_t partition;
-    uint32_t n, at; // tables before this one were copied
+    uint32_t n, at; // number of tables, and index of the table that is being copied
     struct table_copy tables[SPEC_MAX_TABLES];
 };
 
@@ -112,7 +113,7 @@ int partition_copy_next(struct partition_copy *c, struct buf *to, struct err *e)
     return 0;
 }
 
-// Tells the rows that were removed.
+// Appends a record of the rows that were removed since they were copied.
 static int add_removed(struct partition_copy *c, const struct table_copy *x,
                        struct buf *to, struct err *e)
 {
@@ -130,7 +131,7 @@ static int add_removed(struct partition_copy *c, const struct table_copy *x,
     return 0;
 }
 
-// Appends those of n keys of a push whose rows were copied.
+// Appends those of a push's n keys whose rows were already copied.
 static int add_copied(struct partition_copy *c, const struct table_copy *x,
                       const struct shard_table *t, const struct store_push *p,
                       size_t first, size_t n, struct buf *to, struct err *e)

@@ -1,5 +1,6 @@
-// A partition that is copied in slices while it is served: the records of its tables, and
-// those of the pushes meanwhile, which concern only rows that were copied already.
+// A partition that is copied in slices while it is served: the records of its tables,
+// and records of the pushes that are served meanwhile. These records have only the rows
+// that were copied already.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_PARTITION_COPY_H
@@ -17,9 +18,9 @@ struct shard;
 struct shard_table;
 struct store_push;
 
-// Begins a copy, and appends its first record. The partition must be free now and at
-// each partition_copy_next, which appends a slice. Both return 0, or an error after
-// which the copy must be closed.
+// Begins a copy, and appends its first record. partition_copy_next appends a slice. At
+// both calls the partition must be free (partition_is_free). Both return 0, or an error
+// after which the copy must be closed.
 int partition_copy_open(struct partition_copy **ret, struct shard *s,
                         enum wire_space space, uint32_t partition, struct buf *to,
                         struct err *e);
@@ -29,8 +30,8 @@ bool partition_copy_done(const struct partition_copy *c);
 // Returns about how many bytes are left; 0 if c is NULL.
 uint64_t partition_copy_left(const struct partition_copy *c);
 void partition_copy_close(struct partition_copy *c); // NULL is fine
-// Keys [first, first + n) of a push, all of this partition, were applied: appends records
-// of its effects on rows that were copied. n may be 0.
+// Called when keys [first, first + n) of a push, all of this partition, were applied:
+// appends records of the effects on rows that were copied. n may be 0.
 int partition_copy_push(struct partition_copy *c, const struct shard_table *t,
                         const struct store_push *p, size_t first, size_t n,
                         struct buf *to, struct err *e);

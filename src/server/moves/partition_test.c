@@ -34,7 +34,8 @@ static void make_tables(struct lone *w)
     }
 }
 
-// Opens a shard with the partitions below `end`, less those whose number is 3 of 4.
+// Opens a shard with the partitions below `end`, without those whose number modulo 4 is
+// 3.
 static struct lone *open_with(uint32_t end, const struct shard_options *o)
 {
     struct lone *w = lone_open_shard(BITS, o);
@@ -159,7 +160,8 @@ static void test_round_trip(void **state)
     (void)state;
     struct lone *a = open_full(), *b = open_with(0, &plain);
     struct table_spec other = lone_plain_spec(9, WIRE_ASYNC, WIDTH);
-    lone_make_table(b, &other); // was dropped at the other shard
+    // The record lacks this table, as if it was dropped at the other shard.
+    lone_make_table(b, &other);
     train(a);
     struct buf x = bytes_of(a);
     struct err e;
@@ -278,7 +280,8 @@ static void test_damaged(void **state)
             y.data[i % 3 == 0 ? at % 1024 : at] ^= (char)(1 + random_below(2, 2, i, 255));
         forge(&y);
         e = (struct err){0};
-        if (put(b, &y, &e) == 0) { // a fact that cannot be checked, such as a value
+        // A damaged fact that cannot be checked, such as a value, may be accepted.
+        if (put(b, &y, &e) == 0) {
             assert_int_equal(partition_drop(b->shard, WIRE_SPACE_SPARSE, P, &e), 0);
             continue;
         }
@@ -353,7 +356,7 @@ static void test_two_arrive(void **state)
     struct table_spec other = lone_plain_spec(9, WIRE_ASYNC, WIDTH);
     struct incoming m = {.move = {.space = WIRE_SPACE_SPARSE, .partition = P + 1},
                          .n = 8};
-    lone_make_table(b, &other); // as if the move of partition P + 1 had
+    lone_make_table(b, &other); // as if the move of partition P + 1 had made this table
     train(a);
     struct buf x = bytes_of(a);
     struct err e;

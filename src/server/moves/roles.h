@@ -14,9 +14,10 @@
 struct keys;
 
 enum moves_role {
-    ROLE_AWAY, // its rows are not here
-    ROLE_HERE, // its rows are here
-    // its rows are here and about to be another shard's: they must not change
+    ROLE_AWAY, // the partition's rows are not here
+    ROLE_HERE, // the partition's rows are here
+    // The partition's rows are here and about to be another shard's, so
+    // they must not change.
     ROLE_HANDING,
 };
 
@@ -27,7 +28,7 @@ struct roles {
     uint32_t unsettled[WIRE_SPACES], n_unsettled;
 };
 
-// At first the partitions that node `me` owns are here. Returns 0 or TUG_ENOMEM.
+// Opens the record: the partitions that node `me` owns are here. Returns 0 or TUG_ENOMEM.
 int roles_open(struct roles *x, const struct roster *r, uint32_t me);
 void roles_close(struct roles *x); // a zeroed one is fine
 
@@ -41,8 +42,8 @@ void roles_set(struct roles *x, enum wire_space space, uint32_t partition,
                enum moves_role role);
 // Counts the unsettled partitions. Call it when the roster or a role has changed.
 void roles_count(struct roles *x, const struct roster *r, uint32_t me);
-// Returns whether a request for these keys must wait; a whole request needs all partitions
-// of the space that the shard owns.
+// Returns whether a request for these keys must wait. If `whole` is true, the request
+// needs all partitions of the space that the shard owns.
 bool roles_stop(const struct roles *x, enum wire_space space, const struct keys *k,
                 bool whole);
 

@@ -1,5 +1,6 @@
-// The owner's side of a move: gives the records of a partition to the loop that is to have
-// it. Each piece is kept until the next one is asked for, so it can be asked for again.
+// The owner's side of a move: sends the records of a partition to its next
+// owner, the target. Each piece is kept until the next one is asked for, so it
+// can be asked for again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -14,9 +15,9 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// The most bytes of a message; the bytes that are copied ahead of the target; the most
-// bytes of pushes that are kept for a slow target, and how many of them are kept even
-// if --memory is smaller.
+// PIECE_BYTES: most bytes of a message. AHEAD_BYTES: bytes that are copied before the
+// target asks for them. Then the most bytes of pushes that are kept for a slow target,
+// and how many of them are kept even if --memory is smaller.
 enum { PIECE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
 enum { LOG_BYTES = 256 << 20, LOG_LEAST = 8 << 20 };
 
@@ -36,8 +37,8 @@ static const struct roster_move *move_of(const struct roster *r, uint64_t id)
     return NULL;
 }
 
-// Answers that there is nothing yet. If the target or this shard has a newer roster than
-// the other, the target asks again when both have it.
+// Answers that there are no bytes yet. If the target or this shard has a newer roster
+// than the other, the target asks again when both have it.
 static enum outcome answer_nothing(struct shard *s, const struct shard_request *q)
 {
     struct msg_parcel m = {.move = q->m->move_wanted.move, .at = q->m->move_wanted.at};
@@ -115,7 +116,7 @@ static int copy(struct shard *s, struct outgoing *o, uint64_t at, struct err *e)
     return 0;
 }
 
-// Ends the records, and stops the partition.
+// Ends the records of the partition with its facts. From now on requests for it wait.
 static int hand_over(struct shard *s, struct outgoing *o, struct err *e)
 {
     o->bytes.max = SIZE_MAX / 2;
@@ -208,7 +209,8 @@ static uint64_t log_room(const struct shard *s)
     return left > LOG_LEAST ? left : LOG_LEAST;
 }
 
-// Appends the keys [first, first + n) of a push, or breaks the move.
+// Appends the keys [first, first + n) of a push to the records. Breaks the move if
+// there is no room for them.
 static void note(struct shard *s, const struct shard_table *t, struct outgoing *o,
                  const struct store_push *p, size_t first, size_t n)
 {
@@ -243,7 +245,7 @@ void moves_note(struct shard *s, const struct shard_table *t, const struct store
     }
 }
 
-// Frees the outgoing partition at *at. Requests for it may go on.
+// Frees the outgoing partition at *at. Requests for the partition need not wait any more.
 void outgoing_free(struct shard *s, struct outgoing **at)
 {
     struct outgoing *o = *at;

@@ -12,8 +12,8 @@
 
 enum { STREAM_ALIGN = 8 };
 
-// Append n bytes, with zeros up to the next multiple of 8, or numbers. They return what
-// buf_add returns.
+// These functions append n bytes, with zeros up to the next multiple of 8; or numbers.
+// They return what buf_add returns.
 int stream_add(struct buf *to, const void *bytes, size_t n);
 int stream_add_u64s(struct buf *to, const uint64_t *x, size_t n);
 
@@ -22,11 +22,12 @@ struct stream {
     size_t n, at; // `at` is a multiple of 8
 };
 
-// Returns n items of `size` bytes and skips them; NULL if fewer are left.
+// Returns the address of the next n items of `size` bytes, and moves past them;
+// NULL if fewer are left.
 const void *stream_take(struct stream *x, uint64_t n, size_t size);
 // Copies n numbers. Returns false if fewer are left.
 bool stream_u64s(struct stream *x, uint64_t *ret, size_t n);
-// Sets an error that the bytes are damaged. Returns TUG_EDATA.
+// Sets the error that the bytes are damaged. Returns TUG_EDATA.
 int stream_damaged(struct err *e);
 
 #endif

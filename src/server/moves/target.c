@@ -1,5 +1,5 @@
 // The new owner's side of a move: fetches the bytes of a partition, installs them, and
-// tells the scheduler how it goes.
+// reports its progress to the scheduler.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -12,16 +12,16 @@
 #include "server/shard_internal.h"
 
 #define MS (SECOND_NS / 1000)
-#define ASK_AGAIN_NS                                                                     \
-    (2 * SECOND_NS)            // interval at which an unanswered question is sent again
-#define NOTHING_NS (10 * MS)   // pause after an answer without bytes
-#define WAIT_NS (5 * MS)       // pause after the scheduler's answer "not yet"
-#define PROGRESS_NS (500 * MS) // interval of reports about progress
+#define ASK_AGAIN_NS (2 * SECOND_NS) // interval of repeats of a question without an answer
+#define NOTHING_NS (10 * MS)         // pause after an answer without bytes
+#define WAIT_NS (5 * MS)             // pause after the scheduler's answer "not yet"
+#define PROGRESS_NS (500 * MS)       // interval of reports about progress
 #define DIAL_NS (10 * SECOND_NS)
 #define SILENCE_NS (5 * SECOND_NS)
 
-// The partition can be handed over when not more than FEW_BYTES are left: they take a few
-// ms. While complete records of STAGE_BYTES wait, no more are fetched.
+// The partition can be handed over when the source has at most FEW_BYTES more: they take
+// a few ms. While complete records of STAGE_BYTES wait to be applied, no further bytes
+// are fetched.
 enum { FEW_BYTES = 1 << 20, STAGE_BYTES = 2 << 20 };
 
 // ---------------------------------------------------------------- the scheduler
@@ -43,7 +43,7 @@ void incoming_fail(struct shard *s, struct incoming *m)
     m->say_at = s->now;
 }
 
-// The scheduler has given the move up. An installed partition stays until the
+// Called when the scheduler has given the move up. An installed partition stays until the
 // roster, too, says that the move was given up.
 static void incoming_give_up(struct incoming *m)
 {
@@ -82,7 +82,7 @@ static void scheduler_answers(void *ctx, const struct van_message *x)
         return;
     if (x->type == MSG_OK)
         take_word(s, m, said, x->m->ok.value);
-    else // the scheduler knows no such move
+    else // the scheduler does not know this move
         m->say_at = s->now + SECOND_NS;
 }
 
@@ -100,7 +100,7 @@ static uint8_t state_of(const struct incoming *m)
     }
 }
 
-// Tells the scheduler how the move goes.
+// Reports the state of the move to the scheduler.
 static void incoming_say(struct shard *s, struct incoming *m)
 {
     struct msg_move_says x = {.move = m->move.id,
@@ -149,7 +149,7 @@ static int take_piece(struct shard *s, struct incoming *m, const struct msg_parc
     return 0;
 }
 
-// Returns whether enough is here already.
+// Returns whether enough bytes wait to be applied, so that no more are fetched.
 static bool is_full(const struct incoming *m)
 {
     return m->behind && m->bytes.len >= STAGE_BYTES;
@@ -174,7 +174,7 @@ static int apply_some(struct shard *s, struct incoming *m, bool *ret_settled)
         memmove(m->bytes.data, m->bytes.data + at, m->bytes.len - at);
     m->bytes.len -= at;
     m->behind = !*ret_settled && partition_has_record(m->bytes.data, m->bytes.len);
-    if (m->behind) // requests for it wait at the end
+    if (m->behind) // later requests for the partition wait at the end of the list
         m->try_at = m->state == INCOMING_ENDS ? s->now : moves_slice_end(s, begun);
     return rc;
 }
@@ -224,7 +224,7 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
         return;
     }
     if (x->type != MSG_PARCEL || p->move != m->move.id || p->at != m->n || m->last)
-        return; // the answer to an earlier question
+        return; // an answer to an earlier question, which is not needed any more
     if (p->bytes.n == 0 && !p->last) {
         m->due = s->now + NOTHING_NS;
         if (m->state == INCOMING_COPIES && m->n > 0)
@@ -238,7 +238,7 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
     if (!m->behind)
         m->try_at = s->now;
     if (m->last || is_full(m))
-        m->due = VAN_NEVER; // if it is full, apply() asks for more later
+        m->due = VAN_NEVER; // if enough bytes wait here, apply() asks for more later
     else if (m->n < m->total)
         ask(s, m);
     else
@@ -251,7 +251,7 @@ static uint64_t fetch(struct shard *s, struct incoming *m)
     if (m->s.state == SESSION_CLOSED && m->s.due <= s->now && n != NULL)
         (void)session_dial(&m->s, n->address, DIAL_NS, s->now);
     uint64_t next = session_tick(&m->s, s->now);
-    // it waits to dial again, or the roster does not have the source
+    // The session waits before it dials again, or the roster does not have the source.
     if (m->s.state == SESSION_CLOSED)
         return m->s.due > s->now ? m->s.due : s->now + NOTHING_NS;
     if (m->s.state != SESSION_OPEN)
@@ -293,8 +293,8 @@ static bool goes(const struct shard *s, const struct roster_move *move)
     return o != NULL;
 }
 
-// Drops rows that a roster took away before, perhaps without a move. Returns whether none
-// are left.
+// Drops rows that this shard still has of the partition from an earlier time, when a
+// roster took it away. Returns whether no rows are left.
 static bool is_clear(struct shard *s, const struct incoming *m)
 {
     const struct roster_move *move = &m->move;
@@ -321,11 +321,13 @@ uint64_t incoming_tick(struct shard *s, struct incoming *m)
     if (m->state == INCOMING_DROPS)
         return drop(s, m);
     if (m->state == INCOMING_COPIES && !is_clear(s, m))
-        next = s->now + NOTHING_NS; // the scheduler still gets reports
+        // Does nothing now, but the scheduler still gets reports.
+        next = s->now + NOTHING_NS;
     else if (m->state <= INCOMING_ENDS)
         next = install(s, m);
     if (m->say_at <= s->now && s->moves.saying != 0)
-        return next; // reported after the scheduler has answered about another move
+        // The report is sent after the scheduler has answered one about another move.
+        return next;
     if (m->say_at <= s->now)
         incoming_say(s, m);
     return clock_earlier(next, m->say_at);
@@ -336,7 +338,9 @@ static void incoming_begin(struct shard *s, const struct roster *r,
 {
     struct incoming *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
-        return; // the next roster tries again, or the scheduler gives the move up
+        // Memory is out: the next roster begins the move again, or the
+        // scheduler gives it up.
+        return;
     m->move = *move;
     m->from = r->owners[move->space][move->partition];
     m->s = (struct session){.side = &s->moves.side, .role = WIRE_SERVER};

@@ -12,7 +12,8 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
-#define PROFILE_BYTES ((uint64_t)64 << 20)    // memory of the ring unless told otherwise
+// Memory of the ring if the request names no size.
+#define PROFILE_BYTES ((uint64_t)64 << 20)
 #define PROFILE_MAX_BYTES ((uint64_t)1 << 30) // the most memory that can be asked for
 
 enum { PROFILE_PAGE = 16384 }; // largest number of events that are read at once
@@ -39,8 +40,9 @@ static inline uint64_t profile_dropped(const struct profile *p)
     return p->end > p->max ? p->end - p->max : 0;
 }
 
-// Appends EVENT records to *to: at most one page of the recorded events, from number
-// `from` on. *ret_first is the number of the first one.
+// Appends at most a page of the recorded events to *to, as EVENT records, from event
+// number `from` on. *ret_first is the number of the first appended event, which is
+// greater if earlier ones were dropped.
 int profile_page(const struct profile *p, uint64_t from, struct buf *to,
                  uint64_t *ret_first);
 

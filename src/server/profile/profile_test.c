@@ -57,11 +57,11 @@ static void ring(void **state)
     mem_fault_after(0);
     assert_int_equal(profile_start(&p, 0, NULL), TUG_ENOMEM);
     mem_fault_after(-1);
-    assert_int_equal(p.end, EVENTS); // the old recording has not changed
+    assert_int_equal(p.end, EVENTS); // the ring with the old recording has not changed
     assert_int_equal(check_page(&p, UINT64_MAX, UINT64_MAX), 0);
     assert_int_equal(profile_start(&p, 0, NULL), 0);
     assert_int_equal(p.max, PROFILE_BYTES / sizeof(event));
-    assert_int_equal(check_page(&p, 0, 0), 0); // a new recording
+    assert_int_equal(check_page(&p, 0, 0), 0); // after the start of a new recording
     assert_int_equal(profile_start(&p, UINT64_MAX, NULL), 0);
     assert_int_equal(p.max, PROFILE_MAX_BYTES / sizeof(event));
     assert_int_equal(profile_start(&p, 1, NULL), 0);
@@ -162,7 +162,7 @@ static void shard_notes(void **state)
                 {MSG_TICK, false}, {MSG_TICK, false}, {MSG_PULL, false},
                 {MSG_PULL, true}};
     uint32_t at = 0;
-    for (uint32_t i = 0; i < end; i++) { // failed attempts may be recorded, too
+    for (uint32_t i = 0; i < end; i++) { // attempts that had to wait may be recorded, too
         assert_int_equal(ev[i].table, T);
         assert_true(ev[i].waited || ev[i].begin_ns >= ev[i].arrived_ns);
         assert_true(i == 0 || ev[i].waited ||

@@ -9,8 +9,8 @@
 #include "server/shard_internal.h"
 #include "server/told.h"
 
-// Gets the table, the number of keys and the bytes of a request; values that it does not
-// have are 0.
+// Gets the table, the number of keys and the bytes of a request; 0 for each of them that
+// the request does not have.
 static void profiling_describe(const struct shard *s, uint16_t type,
                                const union wire_any *m, struct wire_event *ev)
 {

@@ -1,6 +1,6 @@
 // Trace files: see trace_file.h. The format is that of Chrome's tracing ("Trace Event
-// Format"): requests are complete events of a thread, which is a loop; those that wait
-// overlap, so they are asynchronous ones, each with an id of its own.
+// Format"): requests are complete events of a thread, which is a loop; requests that wait
+// may overlap, so they are asynchronous events, each with an id of its own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/profile/trace_file.h"
@@ -73,7 +73,7 @@ void trace_align(struct trace *t)
         const struct trace_loop *clock = best_clock(t, l->rank);
         uint64_t ahead = (uint64_t)clock->ahead_ns;
         if ((clock->ahead_ns < 0 ? -ahead : ahead) <= clock->doubt_ns)
-            ahead = 0; // the difference may be only the travel time of messages
+            ahead = 0; // the difference may come from the travel time of messages alone
         for (size_t k = 0; k < l->n; k++) {
             l->events[k].begin_ns -= ahead;
             l->events[k].arrived_ns -= ahead;

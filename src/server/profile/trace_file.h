@@ -24,8 +24,9 @@ struct trace_loop {
     char process[128];   // "server 0 (host:pid)"
     struct trace_table *tables;
     size_t n_tables;
-    int64_t ahead_ns;  // time by which the loop's clock is ahead of this process's clock
-    uint64_t doubt_ns; // the error of ahead_ns, in both directions
+    // Time in ns by which the loop's clock is ahead of this process's clock.
+    int64_t ahead_ns;
+    uint64_t doubt_ns; // the largest possible error of ahead_ns, in ns
     struct wire_event *events;
     size_t n, max;
     uint64_t dropped;
@@ -43,8 +44,9 @@ int trace_add(struct trace_loop *l, struct wire_text events, struct err *e);
 // Adds the name of a table. Returns 0 or TUG_ENOMEM.
 int trace_name(struct trace_loop *l, uint32_t table, const char *name);
 
-// Converts all events to our clock, and sorts those of each loop. The loops of a server
-// share a clock; a difference that the travel time of messages may explain is ignored.
+// Converts the times of all events to the clock of this process, and sorts the events of
+// each loop. The loops of a server share a clock; a difference that the travel time of
+// messages may explain is ignored.
 void trace_align(struct trace *t);
 
 // Writes the file, which appears under its name only when it is complete.

@@ -91,7 +91,8 @@ static void file(void **state)
     struct buf b = BUF_INIT(1 << 16);
     struct err e = {0};
     assert_int_equal(trace_name(&t.loops[0], 7, "a \"b\""), 0);
-    assert_int_equal(add(&t.loops[0], &wait), 0); // recorded when the wait ended
+    // The event is recorded when the wait has ended, so after later events.
+    assert_int_equal(add(&t.loops[0], &wait), 0);
     assert_int_equal(add(&t.loops[0], &push), 0);
     t.loops[0].dropped = 5;
     t.n = 1;

@@ -1,6 +1,6 @@
-// A record of the marks: which session has marked which save, and when. There are as many
-// as workers, and each push of a session looks up its marks, so the marks are a hash
-// table by session.
+// A record of the marks: which session has marked which save, and when. There may be a
+// mark of each worker, and each push looks up the marks of its session; so the marks are
+// a hash table by session.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_ROWS_MARKS_H

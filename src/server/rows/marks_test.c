@@ -70,8 +70,8 @@ static void test_same_as_a_list(void **state)
     check_same_as_a_list(SESSIONS);
 }
 
-// The sessions of this test have their marks at the end of the smallest table, and beyond
-// that at its start.
+// The marks of these sessions belong at the end of the smallest table, so that some of
+// them are stored at its start.
 static void test_marks_at_the_end_of_the_table(void **state)
 {
     enum { PLACES = 64 };
@@ -100,7 +100,7 @@ static void test_all_nodes(void **state)
                 marks_add(&m, &(struct save_mark){save, session << 20, 0, session}), 0);
     assert_int_equal(m.n, 2 * ROSTER_MAX_NODES);
     assert_true(budget_used(&budget, BUDGET_CLOCKS) >= m.n * sizeof(struct save_mark));
-    size_t looks = 0; // steps to the next free entry, summed over all sessions
+    size_t looks = 0; // probes until a free entry, summed over all sessions
     for (uint64_t session = 1; session <= ROSTER_MAX_NODES; session++) {
         assert_true(marks_has(&m, 2, session << 20) && !marks_has(&m, 3, session << 20));
         size_t at = 0;

@@ -17,7 +17,8 @@ enum outcome place_check(struct shard *s, const struct shard_request *q, uint64_
                          const struct shard_table *t, const struct keys *k, bool whole,
                          struct err *e);
 
-// The same for a whole request that concerns all tables, or is one of TABLE, TICK and STEP.
+// Does what place_check does, for a whole request that concerns all tables, or is one of
+// TABLE, TICK and STEP.
 enum outcome place_check_all(struct shard *s, const struct shard_request *q,
                              uint64_t epoch);
 

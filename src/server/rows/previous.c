@@ -1,5 +1,5 @@
-// Copies of rows: they are appended before a batch, and indexed only when a request needs
-// them.
+// Copies of rows as they were before a batch (previous.h): they are appended while the
+// batch is applied, and indexed only when a request needs them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rows/previous.h"
@@ -52,8 +52,9 @@ static float *more(struct previous *b, uint32_t width, size_t n)
 
 float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, size_t n)
 {
-    assert(!b->indexed); // previous_begin must come first: the index lacks rows that are
-                         // added now
+    // previous_begin must be called before, as the index would lack rows that are added
+    // now.
+    assert(!b->indexed);
     float *values = n > 0 ? more(b, width, n) : NULL;
     if (values != NULL)
         memcpy(b->keys + b->n - n, keys, n * sizeof(*keys));

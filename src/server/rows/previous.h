@@ -31,10 +31,10 @@ void previous_free(struct previous *b); // a zeroed one is fine
 // which the caller fills, or NULL if memory is out, and then all copies are lost.
 void previous_begin(struct previous *b);
 float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, size_t n);
-// Drops the copies that were taken after the first n, of rows that were not changed.
+// Keeps the first n copies, and drops the others: their rows were not changed after all.
 void previous_shorten(struct previous *b, size_t n);
 
-// Adds all copies of `more`, which has rows of other partitions. Returns false, with
+// Adds the copies in `more`, whose rows belong to other partitions. Returns false, with
 // nothing changed, if memory is out.
 bool previous_append(struct previous *b, uint32_t width, const struct previous *more);
 

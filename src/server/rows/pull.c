@@ -16,8 +16,9 @@
 // An answer that is being written.
 struct answer {
     const struct shard_table *t;
-    // A batch number: groups whose next batch has this number answer with the rows as they
-    // were before their last batch. 0: all groups answer with the current rows.
+    // The number of a batch: a group whose next batch has this number answers
+    // with the rows as they were before its last batch. 0: all groups answer
+    // with the current rows.
     uint64_t before;
     bool whole, bf16;
     uint32_t width; // floats per key
@@ -27,8 +28,8 @@ struct answer {
     size_t max_strip;
 };
 
-// Returns the pulled columns of a row before the batch; NULL if the row did not change in
-// it.
+// Returns the pulled columns of a row as they were before the last batch; NULL if the row
+// did not change in that batch.
 static const float *row_before(const struct answer *a, uint64_t key)
 {
     const struct shard_table *t = a->t;
@@ -77,8 +78,8 @@ static int write_keys(struct answer *a, const struct keys *k, size_t begin, size
     return 0;
 }
 
-// Returns the number of keys in partitions that changed after `version`; of all keys if
-// that is 0.
+// Returns the number of keys in partitions that changed after `version`. If `version` is
+// 0, returns the number of all keys.
 static uint64_t count_wanted(const struct shard_table *t, const struct keys *k,
                              uint64_t version)
 {
@@ -181,12 +182,13 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
 
 // Returns whether some partition does not have the rows of this clock: an earlier
 // batch has not been applied, or a part of the next batch has been. A group that
-// has received no part of a batch delays only pulls of its own keys, because the
-// push may be on its way.
+// has never received a part of a batch delays only pulls of its own keys, whose
+// pushes may be on their way.
 static bool wants_batch(const struct shard_table *t, uint64_t clock, const struct keys *k)
 {
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
-        bool last = clock + 1 == g->clock.next; // answered with copies of the rows
+        // Such a group answers with copies of the rows.
+        bool last = clock + 1 == g->clock.next;
         if (g->away || (sync_is_idle(t, g) && !sync_has_runs(t, g, k)))
             continue;
         if (clock > g->clock.next ||
@@ -196,8 +198,8 @@ static bool wants_batch(const struct shard_table *t, uint64_t clock, const struc
     return false;
 }
 
-// Indexes the copies of rows before batch `clock`, where it is the last one. Sets
-// *ret_before if there are such copies. Returns false if they are lost.
+// Indexes the copies of rows from before batch `clock`, in the groups whose last batch it
+// is. Sets *ret_before if there is such a group. Returns false if they are lost.
 static bool index_before(struct shard_table *t, uint64_t clock, bool *ret_before)
 {
     for (struct sync_group *g = sync_first(t); g != NULL; g = g->next) {

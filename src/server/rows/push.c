@@ -86,8 +86,9 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
     return 0;
 }
 
-// Returns the end of the runs, from `first` on, that are applied together. They have at
-// most `max` keys, and end before a partition in which the push was applied already.
+// Returns the end of the runs, from `first` on, that are applied together. These
+// runs have at most `max` keys together, and end before a partition in which the
+// push was applied already.
 static uint32_t runs_together(const struct keys *k, uint32_t first,
                               const struct retries_push *known, uint32_t max)
 {
@@ -146,10 +147,10 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
     return rc;
 }
 
-// Returns the first refusal of a partition, if any. A partition whose rows would not stay
-// finite refuses its keys, while the others apply theirs: the result of a partition
-// depends on its rows alone, wherever the other partitions are. The refused partition is
-// not recorded as applied, so a repeated push is decided anew.
+// Returns the error of the first partition that refused its keys, if any. A partition
+// whose rows would not stay finite refuses its keys, while the others apply theirs: the
+// result of a partition depends on its rows alone, wherever the other partitions are. The
+// refused partition is not recorded as applied, so a repeated push is decided anew.
 static int refusals(const struct err *first, const struct keys *k, size_t applied,
                     struct err *e)
 {
@@ -161,8 +162,8 @@ static int refusals(const struct err *first, const struct keys *k, size_t applie
     return first->code;
 }
 
-// Applies a push. *ret_keys is the number of keys that were applied, even if it failed
-// after some of them.
+// Applies a push. *ret_keys is the number of keys that were applied, also if the push
+// failed after some of them.
 static int apply(struct shard *s, struct shard_table *t, const struct push_values *v,
                  const struct keys *k, const struct retries_push *known, size_t *ret_keys,
                  struct err *e)
@@ -181,13 +182,15 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
         last = runs_together(k, r, known, PUSH_KEYS);
         uint32_t begin = k->runs[r].begin;
         int rc = push_some(s, t, v, k, begin, k->runs[last].begin, &done, e);
-        while (k->runs[last].begin - begin > done) // a failure stopped it before this run
+        // Finds the run before which a failure stopped the push.
+        while (k->runs[last].begin - begin > done)
             last--;
         // a partition is applied as a whole or not at all
         assert(k->runs[last].begin - begin == done);
         note_runs(t, k, r, last, known);
         *ret_keys += done;
-        if (rc == TUG_EUSAGE) { // the next run was refused; go on behind it
+        // This partition has refused its run; the others are still applied.
+        if (rc == TUG_EUSAGE) {
             first = first.code == 0 ? *e : first;
             assert(last < k->n_runs);
             last++;
@@ -266,8 +269,9 @@ static enum outcome apply_now(struct shard *s, struct shard_request *q,
     return ANSWERED;
 }
 
-// Returns GOES_ON if the push can be served now, or what it waits for: an earlier push
-// of its link, a mark's save that must come first, or room for a save's copies of rows.
+// Returns GOES_ON if the push can be served now, or the outcome for which it waits: the
+// end of an earlier push of its link, a save that its worker has marked, or room for a
+// save's copies of rows.
 static enum outcome must_wait(struct shard *s, const struct shard_request *q,
                               struct shard_table *t, const struct keys *k)
 {

@@ -26,12 +26,13 @@ static int add_row(void *ctx, uint64_t key, const float *row, const float *extra
 {
     struct page *p = ctx;
     (void)e;
-    // a page starts behind the last key of the one before
+    // A page begins after the last key of the page before it, so keys ascend.
     assert(p->n == 0 || p->keys[p->n - 1] < key);
     p->more = p->n == p->max;
     if (p->more)
         return PAGE_FULL;
-    // Gathering only reads the row.
+    // the row is only read here, though the function takes pointers to
+    // floats that may change
     float *rows[1] = {(float *)(uintptr_t)row}, *extras[1] = {(float *)(uintptr_t)extra};
     float *to = p->values + p->n * p->width;
     if (accessor_has_lifecycle(p->a))

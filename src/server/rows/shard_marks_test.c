@@ -55,7 +55,7 @@ static void mark_as(struct lone *w, uint32_t i, uint64_t save)
     lone_expect_ok(w);
 }
 
-// A save waits for the mark of each worker, however many there are.
+// A save waits for the marks of all workers of the largest cluster.
 static void test_marks_of_many(void **state)
 {
     (void)state;
@@ -68,8 +68,8 @@ static void test_marks_of_many(void **state)
     lone_close(w);
 }
 
-// A worker that has marked is not checked again when other workers mark: the save begins
-// even if that worker's mark was removed.
+// Each worker is checked until its mark was seen, and not again when later workers mark:
+// so the save begins although an early mark is removed meanwhile.
 static void test_marks_of_many_in_order(void **state)
 {
     (void)state;

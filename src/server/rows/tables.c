@@ -90,7 +90,7 @@ void tables_living(struct shard *s)
 {
     for (uint32_t i = 0; i < s->n_tables; i++)
         if (s->tables[i] != NULL && s->tables[i]->spec.mode == WIRE_SSP)
-            // If memory is out, dead workers delay others until the next roster.
+            // if memory is out, a dead worker delays the others until the next roster
             (void)set_living(s, s->tables[i]);
     pending_wake(s, WANTS_TICK);
 }
@@ -127,20 +127,21 @@ static int cold_dir(const struct shard *s, const struct shard_table *t,
     return roots_make_cold(s->o.roots, below, ret, e);
 }
 
-// A new table has no rows, so it owns the partitions whose rows would be here.
+// Gives a new store, which has no rows, the partitions whose rows are on this shard.
 static void own(const struct shard *s, const struct table_spec *spec, struct store *store)
 {
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
         store_set_owned(store, p, roles_of(&s->roles, spec->space, p) != ROLE_AWAY);
 }
 
-// The store gains and loses partitions only with their rows, which may come and go before
-// or after the roster.
+// The roster has changed. A store gains or loses a partition only when the partition's
+// rows come or go, which may be before or after the roster; so only the groups of
+// partitions change here.
 void tables_own(struct shard *s)
 {
     for (uint32_t i = 0; i < s->n_tables; i++)
         if (s->tables[i] != NULL)
-            (void)sync_own(s, s->tables[i]); // sync_push tries again
+            (void)sync_own(s, s->tables[i]); // on an error, sync_push calls it again
 }
 
 static int open_store(const struct shard *s, const struct shard_table *t,
@@ -173,7 +174,8 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     t->config = BUF_INIT(WIRE_TEXT_MAX);
     t->ssp = SSP_CLOCK_INIT;
     t->ssp.all_count = bug_in(s->o.member.bugs, WITHOUT_LATE_WORKERS);
-    t->version = 1; // a client without a copy of the rows pulls at version 0
+    // Not 0, as a client that has no copy of the rows pulls with version 0.
+    t->version = 1;
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
     if (t->changed_at == NULL)
         return err_nomem(e, "a table's partitions");
@@ -327,8 +329,8 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     return 0;
 }
 
-// Updates the mean of the parameters, which is kept in another table. At first it is a
-// copy of them.
+// Updates the running mean of a table's parameters, which another table holds. The first
+// time, it copies the parameters.
 static int mean(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
                 struct err *e)
 {

@@ -18,22 +18,25 @@ struct turn {
     bool on;
     uint64_t session, number; // the session and number of the operation; 0 if no client
                               // waits for it
-    uint64_t before;          // rows that had been removed when the clear began
-    uint64_t rows;            // rows that a clear removes
+    // clear: the number of rows that the store had removed before it began.
+    uint64_t before;
+    uint64_t rows; // clear: the number of rows that it removes
 };
 
 struct shard_table {
     struct table_spec spec;
     struct buf config; // the settings as spec_encode writes them
     struct store *store;
-    struct turn turn;     // the admin operation that is under way
-    bool work;            // store_work has work left
-    struct err stuck;     // why the next batch could not be applied; code 0: no error
-    bool full;            // memory has no room for the rows of the next batch or for
-                          // one of its parts, so that a retry alone does not help
-    uint32_t n_applied;   // the common group's next batch was applied in its partitions
-                          // below this one
-    bool again;           // background_tick must try the waiting batches again
+    struct turn turn; // the admin operation that is under way
+    bool work;        // whether store_work has more to do
+    // Why the next batch could not be applied; code 0: it was not tried, or was applied.
+    struct err stuck;
+    bool full;          // memory has no room for the rows of the next batch or for
+                        // one of its parts, so that a retry alone does not help
+    uint32_t n_applied; // the common group's next batch was applied in its partitions
+                        // below this one
+    // Whether background_tick must try again to apply the waiting batches.
+    bool again;
     uint64_t version;     // the number of applied pushes and admin operations
     uint64_t *changed_at; // for each partition: the version at which it last changed
     uint64_t bytes;       // bytes of rows and index, when last measured
@@ -45,7 +48,7 @@ struct shard_table {
     // group.
     struct sync_group sync, **groups;
     bool sync_empty;         // no partition belongs to the common group
-    bool sync_moved;         // some partition has come or gone
+    bool sync_moved;         // some partition has moved to this shard or away
     bool sync_split;         // memory was out for a group: see sync_own
     bool fixed_keys;         // pushes have the flag WIRE_KEYS_ONLY
     struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
@@ -82,14 +85,16 @@ void tables_close(struct shard *s);
 // Makes a table, whose number is free. On failure nothing has changed.
 int tables_add(struct shard *s, const struct table_spec *spec, struct shard_table **ret,
                struct err *e);
-// Removes a table, for which neither a save nor an admin operation is under way.
+// Removes a table. No save and no admin operation may be under way in it.
 void tables_remove(struct shard *s, struct shard_table *t);
-void tables_living(struct shard *s); // called when workers have come or gone
+// Called when the roster shows that workers have come or gone.
+void tables_living(struct shard *s);
 void tables_measure(struct shard *s, struct shard_table *t); // updates t->bytes
-// Lets the rows of this table have the memory that other tables leave of max_bytes.
+// Limits the bytes of this table's rows to what the other tables leave of max_bytes.
 void tables_limit(struct shard *s, struct shard_table *t);
 struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t);
-// As tables_count, with the bytes when last measured, and without `changed` and `day`.
+// Returns the figures of tables_count, except that `bytes` is the value that was last
+// measured, and `changed` and `day` are missing.
 struct msg_table_is tables_count_cheaply(const struct shard *s,
                                          const struct shard_table *t);
 // Records that all partitions of the table have changed.

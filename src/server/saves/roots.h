@@ -21,7 +21,8 @@
 enum { ROOTS_MAX_LOAD = 16 };
 
 struct roots_options {
-    const char *save, *cold; // NULL: none. The directories are made if they are missing
+    // NULL: the option is not given. The directories are made if they are missing.
+    const char *save, *cold;
     const char *const *load; // directories for loading, which must exist
     size_t n_load;
 };
@@ -42,11 +43,12 @@ int roots_open(struct roots **ret, const struct roots_options *o, struct err *e)
 void roots_close(struct roots *r); // NULL is fine
 
 // Checks that a save can be written to the directory `path`, which the client has made
-// below the save root. *ret_root is that root. `r` may be NULL, if the server has no
-// directories.
+// below the save root. *ret_root becomes the descriptor of that root. `r` may be NULL, if
+// the server has no directories.
 int roots_check_save(const struct roots *r, const char *path, int *ret_root,
                      struct err *e);
-// Finds the save with this checksum of its manifest, below any of the roots for reading.
+// Finds the save whose manifest has this checksum, at `path` below one of the roots from
+// which saves are read. *ret_root becomes the descriptor of that root.
 int roots_find_save(const struct roots *r, const char *path, uint64_t checksum,
                     int *ret_root, struct err *e);
 // Makes a directory below the cold root. `ret` gets its path, without symbolic links.

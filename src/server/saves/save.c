@@ -109,8 +109,8 @@ void save_note_end(struct shard *s, const struct save_run *r, bool written)
     memcpy(x->path, r->path, sizeof(x->path));
 }
 
-// Gives the save up. Returns false if a cut could not be ended for lack of memory; the
-// next SAVE_END or save tries again.
+// Gives the current save up. Returns false if a cut could not be ended for lack of
+// memory; the next SAVE_END, or the next save, tries again to end it.
 static bool give_up(struct shard *s, const struct err *why)
 {
     struct save_run *r = s->saves.run;
@@ -161,9 +161,10 @@ static bool must_mark(const struct shard *s, const struct save_run *r,
            !marks_has(&s->saves.marks, r->id, n->session);
 }
 
-// Returns whether a living worker has not marked. This function runs at each mark, so it
-// never checks a node again once the save need not wait for the node. So all marks
-// together take time in proportion to the length of the roster.
+// Returns whether a living worker has not marked. It is called for each mark. It
+// remembers up to which node of the roster the save need not wait, and does not
+// check these nodes again; so all its calls together take time in proportion to the
+// length of the roster.
 static bool marks_missing(const struct shard *s, struct save_run *r)
 {
     const struct roster *x = member_roster(s->member);
@@ -187,8 +188,8 @@ static void name_missing(const struct shard *s, const struct save_run *r, struct
                        roster_name(&x->nodes[i], name));
 }
 
-// Returns whether this shard lacks the roster of the save. An older roster may not have
-// all workers that must mark.
+// Returns whether this shard's roster is older than the roster of the save. An older
+// roster may lack workers that must mark.
 static bool roster_missing(const struct shard *s, const struct save_run *r)
 {
     return member_roster(s->member)->version < r->roster &&
@@ -209,7 +210,8 @@ static struct shard_table *table_not_ready(const struct shard *s,
     return NULL;
 }
 
-// Refuses a save of the rows before a batch that a sync table has already applied.
+// Refuses a save of the rows before a batch (save_run.clock) that a sync
+// table has already applied.
 static int check_clock(const struct shard *s, const struct save_run *r, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_tables && r->clock != 0; i++) {
@@ -286,7 +288,8 @@ static int save_start(struct shard *s, struct save_run *r, struct err *e)
         r->tables[i].cut = true;
         if (r->mode != SAVE_DAY)
             continue;
-        // The day has ended here, also if the save fails: copies of its rows have the old one.
+        // The day ends even if the save fails, but copies of rows that are on their
+        // way have the old day.
         moves_break(s, t->spec.space, "a day ended");
         tables_touch_all(s, t);
         background_demote(s, t);
@@ -348,8 +351,7 @@ bool saves_work(const struct shard *s)
            save_writer_has_room(r->writer);
 }
 
-// Returns whether this shard owns the partition. Other shards write the rows of their
-// partitions.
+// Returns whether this shard owns the partition, and so writes its rows.
 static bool is_mine(const struct shard *s, const struct shard_table *t,
                     uint32_t partition)
 {
@@ -482,8 +484,8 @@ static uint64_t expire_marks(struct shard *s)
     return x->marks_due;
 }
 
-// Checks from time to time whether the client of the save is still connected, and gives
-// the save up if not.
+// Checks from time to time whether the client of the save is still connected. If it is
+// not, gives the save up.
 static void look_for_asker(struct shard *s, struct save_run *r)
 {
     struct err e = {0};

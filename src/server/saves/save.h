@@ -42,8 +42,8 @@ enum { SAVES_MARKS_EACH = 16, SAVES_ENDED = 16 };
 struct save_writer;
 
 enum save_state {
-    SAVE_TURN,    // this save is the current one, but SAVE has not arrived
-    SAVE_WAITS,   // waits for the point at which it begins: see above
+    SAVE_TURN,    // this save is the current one, but its request SAVE has not arrived
+    SAVE_WAITS,   // waits for its moment: see above
     SAVE_CUTS,    // rows are read out and written
     SAVE_WRITTEN, // all files are written and synced
     SAVE_FAILED,
@@ -51,7 +51,7 @@ enum save_state {
 
 struct save_run_table {
     uint32_t id;
-    bool cut; // whether the table's cut is under way
+    bool cut; // whether a cut of the table is under way
     char file[SAVE_FILE_MAX];
 };
 
@@ -61,14 +61,15 @@ struct save_run {
     enum save_mode mode;
     int level;
     bool marked, all; // `marked`: workers mark the save; `all`: the save holds all tables
-    // The number of nodes in roster version looked_roster for which the save need not
-    // wait (marks_missing).
+    // Of the nodes in roster version looked_roster, the first `looked` need no more
+    // checks: the save does not wait for them (marks_missing).
     uint64_t looked_roster;
     uint32_t looked;
     uint64_t clock, step;
-    uint64_t roster, newest; // versions of the roster, as in msg_save
-    // The parent of a delta (save_check_parent), and the save that published the tables
-    // before.
+    // The roster that the save waits for, and the newest one, as in msg_save.
+    uint64_t roster, newest;
+    // For a delta: the save that it builds on, and what that says of published rows
+    // (save_check_parent); and the save that had published the tables before.
     uint64_t parent, parent_published, published;
     int root; // descriptor of the server's directory that `path` is below: see
               // server/saves/roots.h
@@ -79,8 +80,9 @@ struct save_run {
     // it last made progress, and at which to check again.
     uint64_t since, seen, moved, due;
     uint32_t n, at; // number of tables, and the index of the one that is read out
-    bool open;      // the file of this table has begun
-    bool told;      // the scheduler's log has the line that the save is written
+    bool open;      // whether the file of this table was begun
+    // Whether the line that the save is written was sent to the scheduler's log.
+    bool told;
     struct save_writer *writer;
     struct save_run_table tables[SAVE_MAX_TABLES];
     struct rows_info infos[SAVE_MAX_TABLES];
@@ -88,10 +90,11 @@ struct save_run {
 
 // The last save that has ended, for the status.
 struct save_ended {
-    bool known, written; // whether there was one; whether it was committed
+    bool known, written; // whether there was such a save; whether it was committed
     char path[FILE_PATH_MAX];
-    uint64_t bytes, took_ns, unix_ns; // bytes in this loop's files; the time of its end
-    struct err why;                   // the reason why the save failed
+    // Bytes in this loop's files; how long the save took; the time of its end.
+    uint64_t bytes, took_ns, unix_ns;
+    struct err why; // the reason why the save failed
 };
 
 struct saves {
@@ -118,7 +121,7 @@ void saves_follow(struct shard *s);
 // Returns whether the session has marked the save, so that its pushes to the table must
 // wait until the save's cuts have begun.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
-// Returns whether the table's next batch must wait, because the save comes before it.
+// Returns whether the table's next batch must wait, because a save comes before it.
 bool saves_stop_batch(const struct shard *s, const struct shard_table *t, uint64_t clock);
 bool saves_work(const struct shard *s);         // whether there are rows to read out
 void saves_slice(struct shard *s, uint64_t ns); // reads out for about `ns`
@@ -140,12 +143,13 @@ void save_drop_marks(struct shard *s, uint64_t save);
 int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
 void save_stop_writer(const struct shard *s, struct save_run *r);
 void save_run_free(struct shard *s);
-void save_wake_all(struct shard *s); // wakes requests that wait for a save or its end
+// Wakes the requests that wait for a step of a save, or for its end.
+void save_wake_all(struct shard *s);
 
 // ---------------------------------------- the saves that have ended, for save_requests.c
 
-// Notes for the status how the current save ends, if that was not noted yet. It must be
-// called before the state becomes SAVE_FAILED.
+// Records, for the status, how the current save ends, unless that was recorded before. It
+// must be called before the state becomes SAVE_FAILED.
 void save_note_end(struct shard *s, const struct save_run *r, bool written);
 uint64_t save_bytes(const struct save_run *r); // bytes of the files that are written
 // Records that a save has ended.

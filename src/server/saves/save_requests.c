@@ -43,7 +43,8 @@ static bool lacks_a_space(const struct shard *s)
     return false;
 }
 
-// The list is the same for all loops. The client checks that each of its tables is in the
+// Reads the tables of a save from the list in the request, which is the same for all
+// loops. A loop may not have some of them; the client checks that each table is in the
 // save (client/saves.c).
 static int read_tables(const struct shard *s, struct save_run *r, struct wire_text list,
                        struct err *e)
@@ -93,7 +94,8 @@ static int take_turn(struct shard *s, const struct shard_request *q, uint64_t sa
         return err_nomem(e, "a save");
     assert(s->saves.run == NULL || s->saves.run->state == SAVE_FAILED);
     int rc = 0;
-    if (s->saves.run != NULL) // the save has failed, and its client has not sent SAVE_END
+    // The save before has failed, and its client has not sent SAVE_END.
+    if (s->saves.run != NULL)
         rc = save_end_cuts(s, s->saves.run, false, e);
     if (rc != 0) {
         mem_free(r);
@@ -125,8 +127,8 @@ static void save_requests_start(struct shard *s, const struct shard_request *q,
     saves_look(s);
 }
 
-// Returns GOES_ON if the save is the current one, or if *e says why it cannot be;
-// otherwise what it waits for.
+// Returns GOES_ON if the save is the current one, or if it cannot become so, with the
+// reason in *e. Otherwise returns the outcome for which it waits.
 static enum outcome turn_of(struct shard *s, const struct shard_request *q, uint64_t save,
                             struct err *e)
 {
@@ -227,8 +229,8 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     if (committed && r->state != SAVE_WRITTEN)
         return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
                        (unsigned long long)r->id);
-    if (!committed) { // cuts may still be under way for lack of memory, but no rows are
-                      // written any more
+    // For lack of memory cuts may still be under way, but no rows are written any more.
+    if (!committed) {
         save_stop_writer(s, r);
         if (r->state != SAVE_FAILED)
             err_set(&r->why, TUG_EIO, "save %llu was given up",
@@ -268,7 +270,7 @@ enum outcome save_end_serve(struct shard *s, struct shard_request *q)
         err_set(&e, TUG_EUSAGE, "save %llu %s", (unsigned long long)m->save,
                 known ? "was given up" : "is not known");
     else if (!known)
-        // its SAVE may still arrive, and is then refused
+        // the request SAVE may still arrive; it is refused then
         save_remember(&s->saves, m->save, false);
     if (e.code != 0)
         shard_refuse(s, q, &e);
@@ -315,8 +317,8 @@ enum outcome mark_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_mark *m = &q->m->mark;
     struct err e = {0};
-    // A mark of an older placement would not reach loops that own partitions since then,
-    // and the save would wait for it there.
+    // A mark that was sent under an older placement did not go to loops that own
+    // partitions only since then, and the save would wait there for the mark.
     enum outcome outcome = place_check_all(s, q, m->epoch);
     if (outcome != GOES_ON)
         return outcome;

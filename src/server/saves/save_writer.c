@@ -32,7 +32,7 @@ struct save_writer {
     pthread_cond_t more;
     struct item *first, **last;
     size_t bytes; // bytes in the queue
-    bool full;    // a caller found no room, and is to be woken
+    bool full;    // a caller has found no room and waits to be woken
     bool closing, abandoned;
     struct rows_info *infos;
     size_t n_infos, max_infos;
@@ -49,8 +49,7 @@ static size_t payload_bytes(const struct rows_block *b)
 static int obey(struct save_writer *w, const struct item *x, struct rows_info *info,
                 struct err *e)
 {
-    // After a file that could not be begun, the save has failed, and no more items are
-    // done.
+    // If a file could not be begun, the save has failed, and the queue is dropped.
     assert((w->file == NULL) == (x->what == BEGIN));
     if (x->what == BEGIN)
         return rows_create(&w->file, x->root, x->data, &x->shape, w->o.level, e);
@@ -88,8 +87,9 @@ static void handle(struct save_writer *w, struct item *x)
                 (w->full && w->bytes <= SAVE_WRITER_BYTES / 2);
     w->full = w->full && !wake;
     if (wake && w->o.threaded && !w->abandoned)
-        w->o.wake(w->o.ctx); // under the lock, since a caller that abandons the writer
-                             // may free its memory
+        // Called under the lock: otherwise a caller that abandons the writer
+        // could free `ctx` before.
+        w->o.wake(w->o.ctx);
     pthread_mutex_unlock(&w->lock);
     mem_free(x);
 }

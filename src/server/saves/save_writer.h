@@ -8,7 +8,7 @@
 
 #include "save/rows_file.h"
 
-// Limit of the queue in bytes; one block more may be added.
+// Limit of the bytes in the queue. The block that reaches it may exceed it.
 #define SAVE_WRITER_BYTES ((size_t)8 << 20)
 
 struct save_writer;
@@ -23,8 +23,8 @@ struct save_writer_options {
 
 int save_writer_open(struct save_writer **ret, const struct save_writer_options *o,
                      struct err *e);
-// Waits for the item that is being written. A file without its end is removed. NULL is
-// fine.
+// Waits until the current item is written, and frees the writer. A file that was begun
+// and not ended is removed. NULL is fine.
 void save_writer_close(struct save_writer *w);
 // Abandons the writer without waiting: its thread ends by itself when the disk answers.
 // NULL is fine.
@@ -40,8 +40,9 @@ int save_writer_begin(struct save_writer *w, int root, const char *path,
 int save_writer_add(struct save_writer *w, const struct rows_block *b, struct err *e);
 int save_writer_end(struct save_writer *w, struct err *e);
 
-// Returns in *ret_n how many files are written and synced, in their order, and copies the
-// contents of each into ret (room for `max`). Returns the error if the writer has failed.
+// Sets *ret_n to the number of files that are written and synced, and copies the
+// facts about each, in their order, into ret (room for `max`). Returns the error if
+// the writer has failed.
 int save_writer_done(struct save_writer *w, struct rows_info *ret, size_t max,
                      size_t *ret_n, struct err *e);
 

@@ -51,8 +51,7 @@ static void wake(void *ctx)
     atomic_fetch_add(&woken, 1);
 }
 
-// Starts a writer whose thread has a file to begin, and more to write than is written at
-// once.
+// Starts a writer whose queue has a file to begin, and more bytes than it writes at once.
 static struct save_writer *begin(void)
 {
     static _Alignas(8) char rows[ROWS * ROW_BYTES];

@@ -84,7 +84,7 @@ static void test_while_pushes_go_on(void **state)
     for (uint32_t i = 1; i <= LOOPS; i++) {
         saving_end(w[i], x.id, true);
         lone_expect_ok(w[i]);
-        saving_end(w[i], x.id, true); // a repeat
+        saving_end(w[i], x.id, true); // the request is sent a second time
         lone_expect_ok(w[i]);
         loops_check_same(w[0], w[i]);
     }
@@ -162,10 +162,11 @@ static void test_marks(void **state)
     struct saving x = saving_begin(SAVE_CHECKPOINT);
     push_one(w, 0, 7, 1);
     lone_expect_ok(w);
-    saving_mark(w, 0, x.id); // the mark arrives before its save
+    saving_mark(w, 0, x.id); // the mark arrives before the request of its save
     push_one(w, 0, 7, 10);
     struct msg_pull pull = lone_pull_of(w, 0, T, &(uint64_t){7}, 1);
-    lone_send_pull(w, 0, &pull); // the pull returns rows without the push that waits
+    // The worker's push waits, so the pull returns rows without it.
+    lone_send_pull(w, 0, &pull);
     assert_null(w->sent);
     push_one(w, 1, 7, 100);
     lone_expect_ok(w);
@@ -174,7 +175,7 @@ static void test_marks(void **state)
     saving_mark(w, 1, x.id);
     push_one(w, 1, 7, 1000);
     push_one(w, 2, 7, 10000);
-    lone_expect_ok(w); // the third worker has not marked, and its push is applied
+    lone_expect_ok(w); // the third worker has not marked, so its push is applied
     lone_pass_time(w, 1000);
     assert_null(w->sent);
     assert_int_equal(lone_figures(w, T).held, 3);
@@ -214,7 +215,8 @@ static void test_roster_of_a_save(void **state)
     saving_mark(w, 0, x.id);
     saving_mark(w, 1, x.id);
     lone_pass_time(w, SECOND_NS);
-    push_one(w, 2, 7, 10); // applied at once, because the save has not begun
+    // Applied at once, because the save has not begun at this shard.
+    push_one(w, 2, 7, 10);
     lone_expect_ok(w);
     assert_null(w->sent);
     lone_send_roster(w);
@@ -251,7 +253,8 @@ static void test_deadlines(void **state)
     assert_null(w->sent);
     lone_pass_time(w, 2 * SECOND_NS);
     lone_forget(w);
-    assert_true(*row_of(w, 7) == 1); // the push does not wait any more
+    // The waiting push was applied when the save was given up.
+    assert_true(*row_of(w, 7) == 1);
     saving_send(w, &x, true, 0);
     lone_expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
     saving_end(w, x.id, true);
@@ -261,8 +264,8 @@ static void test_deadlines(void **state)
     saving_send(w, &x, true, 0);
     lone_expect_refusal(w, TUG_EIO, "has ended");
     saving_forget(&x);
-    // Also when there was no save for a long time, a mark times out if its save does not
-    // come.
+    // A mark whose save does not come times out, even if there was no save
+    // for a long time before.
     for (int i = 0; i < 3; i++)
         lone_pass_time(w, 61 * SECOND_NS);
     assert_int_equal(w->shard->saves.marks_due, VAN_NEVER);
@@ -301,7 +304,7 @@ static void test_orders_wait(void **state)
     struct msg_table_do m = {
         .table = T, .what = WIRE_SHRINK, .threshold = 1e9f, .number = 1, .low = 1};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
-    // a repeat while the first request waits
+    // The request is sent a second time while the first one waits.
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
     m = (struct msg_table_do){.table = T, .what = WIRE_DAY, .number = 2, .low = 1};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9002, &m);
@@ -329,7 +332,7 @@ static void test_orders_wait(void **state)
     }
     assert_null(p);
     assert_int_equal(lone_figures(w, T).rows, 0);
-    assert_int_equal(lone_figures(w, T).day, 0); // the day comes after the save
+    assert_int_equal(lone_figures(w, T).day, 0); // the day ends only after the save
     saving_end(w, y.id, false);
     lone_expect_ok(w);
     lone_expect_ok(w);
@@ -376,7 +379,8 @@ static void test_clock(void **state)
     for (uint64_t clock = 0; clock < 4; clock++)
         for (uint32_t i = 2; i-- > 0;) {
             float value = i == 0 ? 1 : 100;
-            uint64_t key = 7, at = clock ^ i; // batches arrive in alternating order
+            // Which of two batches arrives first alternates.
+            uint64_t key = 7, at = clock ^ i;
             struct msg_push m = lone_push_of(w, i, T, &key, 1, &value, 1);
             m.clock = at;
             m.micro = (uint8_t)(8 * i);
@@ -564,7 +568,8 @@ static void test_copies_wait_for_their_target(void **state)
     lone_pass_time(w, SECOND_NS);
     assert_null(w->sent);
     saving_end(w, x.id, false);
-    for (int i = 0; i < 3; i++) // the save's end, and both operations
+    // The answers to the end of the save and to both operations.
+    for (int i = 0; i < 3; i++)
         lone_expect_ok(w);
     assert_int_equal(lone_figures(w, COPY).rows, lone_figures(w, T).rows);
     saving_forget(&x);
@@ -588,7 +593,8 @@ static void test_tables_of_another_space(void **state)
     saving_end(w, x.id, false);
     lone_expect_ok(w);
     saving_forget(&x);
-    x = saving_begin(SAVE_CHECKPOINT); // all tables are of the other space
+    // All tables of the save are of the other space, so this loop writes no file.
+    x = saving_begin(SAVE_CHECKPOINT);
     m.save = x.id;
     m.path = wire_text(saving_rest(x.path));
     m.tables = (struct wire_text){"\6\0\0\0", 4};
@@ -635,7 +641,8 @@ static void test_table_changes(void **state)
     struct msg_table is = {.table = T, .config = f.config};
     struct table_spec saved;
     assert_int_equal(spec_decode(&saved, &is, NULL), 0);
-    assert_true(spec_same(&saved, &plain)); // the save has the new table
+    // The save has the new table, not the dropped one.
+    assert_true(spec_same(&saved, &plain));
     parcel_unpin(p);
     saving_forget(&x);
     lone_close(w);
@@ -755,7 +762,7 @@ static void test_existing_save(void **state)
                          .checksum = m.checksum + 1};
     save_manifest_free(&m);
     lone_deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
-    // the end of the save is done in slices
+    // The rows that the save has published are recorded in slices.
     for (int i = 0; i < 1000 && w->sent == NULL; i++)
         lone_pass_time(w, 1000);
     lone_expect_refusal(w, TUG_EDATA, "is not the save that was asked for");
@@ -768,7 +775,8 @@ static void send_turn(struct lone *w, uint32_t worker, uint64_t save)
     lone_deliver(w, WORKER_LINK + worker, MSG_SAVE_TURN, ++w->next_request, &m);
 }
 
-// Two savers: the second gets its turn when the first has ended, or has used up its time.
+// Two clients save: the second one gets its turn when the first save has
+// ended, or its time is up.
 static void test_turns(void **state)
 {
     (void)state;
@@ -777,7 +785,7 @@ static void test_turns(void **state)
     struct saving x = saving_begin(SAVE_CHECKPOINT);
     send_turn(w, 0, x.id);
     lone_expect_ok(w);
-    send_turn(w, 0, x.id); // a repeat
+    send_turn(w, 0, x.id); // the request for the turn is sent a second time
     lone_expect_ok(w);
     send_turn(w, 1, 7001);
     assert_null(w->sent);
