@@ -125,8 +125,8 @@ void cold_close(struct store *s)
 {
     if (s->cold == NULL)
         return;
-    // Errors are ignored here; a caller that needs the result calls cold_keep itself
-    // before.
+    // Errors are ignored here. A caller that needs the result calls cold_keep
+    // before it closes the store.
     if (s->config.cold_durable)
         (void)cold_keep(s, NULL);
     free_cold(s);
@@ -160,7 +160,7 @@ static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
     if (size > c->row_bytes) {
         float *extra = store_make_extra(s, row);
-        assert(extra != NULL); // room for the extra row was reserved
+        assert(extra != NULL); // cannot fail, as room for the extra row was reserved
         memcpy(extra, bytes + c->row_bytes, c->extra_bytes);
     }
 }
@@ -204,7 +204,7 @@ static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, u
     return 0;
 }
 
-// Promotes n fetched rows of one partition, from index `begin` on.
+// Moves n fetched rows of one partition, from index `begin` on, into memory.
 static int promote(struct store *s, uint32_t begin, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
@@ -224,7 +224,8 @@ static int promote(struct store *s, uint32_t begin, uint32_t n, struct err *e)
     return rc;
 }
 
-// Moves the keys that were found to the front of x's n keys. Returns their number.
+// Moves those of x's n keys whose rows were found on disk to the front.
+// Returns their number.
 static uint32_t pack_found(struct cold_fetch *x, uint32_t n)
 {
     uint32_t m = 0;
@@ -279,7 +280,9 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
                 continue;
             TRY(fetch(s, n, handles, e));
             n = 0;
-            *ret_runs = r; // the fetch of the rest of this run may still fail
+            // This run counts as fetched only if all its rows are fetched;
+            // the rest may still fail.
+            *ret_runs = r;
         }
     }
     if (n > 0)
@@ -291,7 +294,8 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
 void cold_used(struct store *s, const uint32_t *handles, size_t n)
 {
     struct cold *c = s->cold;
-    // If memory for the marks is short, some rows look unused and are demoted too early.
+    // If memory for the marks is short, some uses are not counted, and the rows
+    // are demoted too early.
     bool all = reserve_marks(s) == 0;
     for (size_t i = 0; i < n; i++)
         if ((all || handles[i] < c->n_uses) && c->uses[handles[i]] != COLD_USED)
@@ -356,7 +360,7 @@ int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t
     return 0;
 }
 
-// Demotes the first n rows of c->going.
+// Writes the first n rows of c->going to disk and drops them from memory.
 static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
@@ -412,9 +416,7 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
 }
 
 // Demotes rows until the partition has less than its share of the memory. After COLD_USED
-// + 2 rounds every row that may be demoted was chosen. If these are too few, as during a
-// save, the limit is raised, so that the next call happens when the partition has more
-// rows.
+// + 2 rounds every row that may be demoted was chosen. If these are too few, as during a save, raises the partition's limit, so that the next search begins only when the partition has more rows.
 static int keep_share(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
@@ -434,7 +436,7 @@ static int keep_share(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Demotes rows that were not seen for cold_after_days.
+// Demotes the rows that were not seen for cold_after_days days.
 static int sweep_unseen(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
@@ -480,7 +482,8 @@ void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
         (void)tier_delete(c->tier, p, store_key_at(s, handles[i]), NULL);
         c->unwritten++;
     }
-    // A failure is reported to the next caller that needs these rows on disk.
+    // A failure is not returned here: the changes stay in the batch, and the next caller
+    // that needs the disk gets the error.
     if (c->unwritten >= COLD_WAITING)
         (void)cold_write_waiting(c, NULL);
 }

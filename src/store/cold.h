@@ -33,9 +33,9 @@
 #include "store/store_internal.h"
 
 enum {
-    COLD_FETCH_ROWS = 4096, // most rows that are fetched together
-    COLD_GO_ROWS = 1024,    // most rows that are demoted together
-    COLD_WAITING = 1 << 14, // most changes that wait to be written
+    COLD_FETCH_ROWS = 4096, // most rows that are fetched at a time
+    COLD_GO_ROWS = 1024,    // most rows that are demoted at a time
+    COLD_WAITING = 1 << 14, // when so many changes wait, they are written
     COLD_WALK_ROWS = 512,   // most rows that a walk reads together: as many, or
     COLD_WALK_BYTES = 1 << 20,
     COLD_RECORDS = 1 << 16, // number of the tier's partition that has the records
@@ -44,27 +44,30 @@ enum {
 // The values of `uses`: 0 to COLD_USED count uses, and the others are marks.
 enum {
     COLD_USED = 6,
-    // Chosen to be demoted, and not chosen again, although a list may have the row twice.
+    // Chosen to be demoted. The row is not chosen again, although the list of
+    // rows may have it twice.
     COLD_GOING = 253,
     COLD_CAME = 254, // just promoted: its next two uses, which are the pull and push it
                      // was promoted for, make it 0
 };
 
 struct cold_part {
-    uint32_t hand;  // position in store_part.rows
-    uint32_t limit; // number of rows in memory above which some are demoted
+    uint32_t hand;  // position of the clock hand in store_part.rows
+    uint32_t limit; // number of rows in memory above which some rows are demoted
     uint32_t swept; // the day of the last search for unseen rows
     uint32_t day;   // day of the record on disk
     bool recorded;  // whether the disk has a record of this partition
 
     // The following members serve deltas (cold_delta.c).
-    uint32_t shrunk; // day of the last shrink
+    uint32_t shrunk; // the day of the partition's last shrink
     struct key_list out;
     struct key_list cut_out, cut_published, cut_kept; // used during a cut
-    struct key_list published; // the operation STORE_PUBLISHED empties it
+    // Keys of cold rows that were published; the operation STORE_PUBLISHED empties the
+    // list.
+    struct key_list published;
 };
 
-// The keys to fetch, and the rows that were found.
+// A fetch of rows from the disk: the keys, and the rows that were found.
 struct cold_fetch {
     uint32_t which[COLD_FETCH_ROWS]; // index of each key among the caller's keys
     uint32_t partitions[COLD_FETCH_ROWS];
@@ -87,8 +90,9 @@ struct cold {
     struct tier *tier;
     char dir[FILE_PATH_MAX];
     struct cold_part *parts;
-    uint32_t share; // limit of a partition's rows in memory; UINT32_MAX: none
-    // The number of uses of each handle since the clock hand passed it: see above.
+    uint32_t share; // the most rows of a partition in memory; UINT32_MAX: no limit
+    // The number of uses of each handle since the clock hand last passed its row: see
+    // above.
     uint8_t *uses;
     uint32_t n_uses;
     struct handle_bits copied; // a bit for each row in memory that has a copy on disk
@@ -105,14 +109,16 @@ struct cold {
 int cold_damaged(const struct store *s, uint64_t key, uint32_t size, struct err *e);
 bool cold_size_fits(const struct cold *c, uint32_t size);
 
-// Writes the waiting changes, so that a get does not find older rows.
+// Writes the waiting changes to disk, so that a get does not return rows from before
+// them.
 int cold_write_waiting(struct cold *c, struct err *e);
 
 // Puts rows into the batch for the disk. They stay in memory, too.
 int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                   struct err *e);
 
-// Calls `fn` with a copy of each row that is on disk only. `fn` may put and delete.
+// Calls `fn` with a copy of each row that is on disk only. `fn` may put and
+// delete rows of the tier.
 typedef int (*cold_row_fn)(void *ctx, uint64_t key, float *row, uint32_t size,
                            struct err *e);
 int cold_visit(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
@@ -133,7 +139,7 @@ void cold_free_lists(struct cold_part *part);
 // when the tier is opened again.
 int cold_keep(struct store *s, struct err *e);
 
-// Counts the rows on disk when a durable tier is opened.
+// Counts the rows on disk. Called when a durable tier is opened that was closed before.
 int cold_find_again(struct store *s, struct err *e);
 
 #endif

@@ -68,7 +68,8 @@ void cold_cut_begin(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
-        assert(part->cut_out.at == NULL); // the previous cut has given its list back
+        // cold_cut_end of the previous cut has taken the list back.
+        assert(part->cut_out.at == NULL);
         part->cut_out = part->out;
         part->out = (struct key_list){0};
     }
@@ -91,14 +92,14 @@ int cold_cut_kept(struct store *s, uint32_t p, uint64_t key)
     return key_list_add(&s->cold->parts[p].cut_kept, key);
 }
 
-// Notes keys again for the next delta. If a key's row was promoted, the row in memory is
-// noted.
+// Records keys again for the next delta. If a key's row was promoted meanwhile, records
+// the row in memory instead.
 static int note_again(struct store *s, uint32_t p, struct key_list *keys)
 {
     enum { CHUNK = 256 };
     uint32_t handles[CHUNK];
     TRY(cold_reserve_out(s, p, keys->n));
-    while (keys->n > 0) { // keys that are done are removed
+    while (keys->n > 0) { // each key is removed from `keys` once it was recorded
         uint32_t n = keys->n < CHUNK ? keys->n : CHUNK;
         const uint64_t *at = keys->at + keys->n - n;
         table_find(s->rows, at, n, handles);

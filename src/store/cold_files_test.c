@@ -47,7 +47,7 @@ static void test_crash(void **state)
     assert_int_equal(system(command), 0);
     assert_int_equal(tiers_open(&s, DURABLE, 0, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "without closing"));
-    // a second attempt is refused, too
+    // a second attempt to open the tier is refused, too
     assert_int_equal(tiers_open(&s, DURABLE, 0, &e), TUG_EDATA);
     tiers_remove();
 }
@@ -71,8 +71,8 @@ static void damage_blocks(void)
     closedir(files);
 }
 
-// Damage is found when a row is fetched, and the operation that needed the row is not
-// done.
+// A damaged block is found when a row in it is fetched. The operation that needed the row
+// fails and changes nothing.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_damaged(void **state)
     tiers_remove();
 }
 
-// If no delta is ever made, a table keeps fewer notes for the next delta than it has
+// If no delta is ever made, a table keeps fewer records for the next delta than it has
 // keys.
 static void test_no_deltas(void **state)
 {
@@ -157,7 +157,7 @@ static void test_memory(void **state)
         assert_int_equal(store_push(s, &p, NULL, &e), 0);
         p.n = 1;
         assert_int_equal(store_push(s, &p, NULL, &e),
-                         0); // demotes the other rows first
+                         0); // demotes the rows that are still in memory first
         struct store_stats x = store_stats(s);
         assert_true(x.cold_rows >= ROWS / 2);
         assert_true(x.bytes >= tiers[i] + x.cold_rows * 3 / 2);

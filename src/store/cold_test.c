@@ -21,7 +21,8 @@
 enum { UNIVERSE = 1200, STEPS = 100 };
 
 struct config {
-    const char *settings, *cold; // cold: further settings of the store with a tier
+    // `cold` has the further settings of the store with a tier.
+    const char *settings, *cold;
     uint32_t bits;
 };
 
@@ -111,7 +112,7 @@ static void pull_both(struct pair *x, struct rng *d)
 static void order_both(struct pair *x, enum store_admin o, float threshold, bool finish)
 {
     for (int i = 0; i < 2; i++) {
-        OK(store_finish(x->s[i], &ok_e)); // finishes the previous operation
+        OK(store_finish(x->s[i], &ok_e)); // finishes the operation before, if any
         OK(store_admin(x->s[i], o, threshold, &ok_e));
         if (finish)
             OK(store_finish(x->s[i], &ok_e));
@@ -197,9 +198,10 @@ static void drop_unchanged(struct image *image, const struct chain *c, uint32_t 
 }
 
 // Compares what both stores have saved. A delta of a table with a tier need not repeat
-// the keys of rows that still are not worth publishing. And it may repeat rows that were
-// promoted: they count as changed if any row was demoted after a change. Shows and clicks
-// tell that such a row need not be published again; rows without them are all published.
+// the keys of rows that were not worth publishing before and still are not. And it may
+// repeat rows that were promoted: they count as changed if any row was demoted after a
+// change. Shows and clicks tell that such a row need not be published again; rows without
+// them are all published.
 static void check_saved(struct pair *x, enum save_mode mode, bool commit,
                         struct image *const *images)
 {
@@ -415,7 +417,7 @@ static void push_without_memory(const struct config *c)
     open_pair(&x, c);
     for (long fault = 0; fault < 40; fault++) {
         batch_draw(x.b, &d, 300);
-        // the push to the first store fills in the values
+        // The push to the first store also draws the values of x->b.
         OK(batch_push(x.s[0], x.b, &d, &ok_e));
         push_in_pieces(&x, fault % 20);
     }

@@ -225,7 +225,8 @@ static const struct table_setting *config_find(const char *name, struct err *e)
     return NULL;
 }
 
-// Copies the text without the blanks around it; NULL if it is longer than any value.
+// Copies the text without the blanks around it to `ret`, and returns `ret`; NULL if the
+// text is longer than any value.
 static const char *trim(const char *text, size_t n, char ret[VALUE_MAX])
 {
     while (n > 0 && isspace((unsigned char)*text)) {
@@ -274,9 +275,9 @@ struct parser {
     struct problems problems;
 };
 
-// Parses one "name = value", or an empty setting. There are two walks over the text: the
-// first (`accessors`) sets accessors, and reports only errors in them; the second sets
-// and reports the rest.
+// Parses one "name = value", or an empty setting. A text is parsed twice: with
+// `accessors` true, only settings of accessors are set, and only their errors are
+// returned; with false, all other settings.
 static int parse_setting(struct parser *p, const char *text, size_t n, bool accessors,
                          struct err *e)
 {
@@ -413,7 +414,7 @@ static bool is_of_features(const struct table_config *c)
     return strcmp(c->accessor.name, "features") == 0;
 }
 
-// Returns whether the setting has an effect with this accessor; `lives` says whether its
+// Returns whether the setting has an effect with this accessor. `lives`: the accessor's
 // rows have a lifecycle.
 static bool has_effect(const struct table_config *c, const struct table_setting *s,
                        bool lives)
@@ -513,7 +514,8 @@ static int check_numbers(const struct table_config *c, struct err *e)
     return 0;
 }
 
-// Refuses reduce=mean if the factor would not apply to a whole row.
+// Refuses reduce=mean if only some groups of a row's weights take gradients, because the
+// mean would apply to these groups only.
 static int check_mean(const struct table_config *c, const struct accessor *a,
                       struct err *e)
 {

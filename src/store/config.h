@@ -26,8 +26,8 @@ enum config_mode { CONFIG_ASYNC, CONFIG_SSP, CONFIG_SYNC };
 
 struct table_config {
     char name[CONFIG_NAME_MAX];
-    // accessor, dim, rule, embedx-rule, embed, by-squares, embedx-random, and lifecycle
-    // settings
+    // The settings accessor, dim, rule, embedx-rule, embed, by-squares and embedx-random,
+    // and those of the lifecycle.
     struct accessor_options accessor;
     struct rate rate; // setting rate: schedule of the rates of both rules by the global
                       // step
@@ -83,8 +83,9 @@ int table_config_print(const struct table_config *c, struct buf *to);
 struct setting_kind;
 enum setting_of {
     SETTING_OF_ALL,
-    SETTING_OF_LIFE,     // applies to accessors with a lifecycle
-    SETTING_OF_EMBEDX,   // applies to these, and to features
+    SETTING_OF_LIFE, // applies to accessors whose rows have a lifecycle
+    // Applies to accessors whose rows have a lifecycle, and to the accessor features.
+    SETTING_OF_EMBEDX,
     SETTING_OF_FEATURES, // applies to the accessor features only
 };
 struct table_setting {
@@ -92,7 +93,9 @@ struct table_setting {
     // The meaning of the setting and the reason for its default, in one line.
     const char *help;
     enum setting_of of; // accessors to which the setting applies
-    bool first; // its line is read before all others, since its value sets other fields
+    // Whether its line is read before all others, because its value changes other
+    // defaults.
+    bool first;
     const struct setting_kind *kind; // parses and prints the setting's value
     size_t offset;                   // offset of the setting's field in table_config
 };

@@ -111,7 +111,7 @@ static void example(void **state)
     assert_int_equal(table_config_check(&c, NULL), 0);
 }
 
-// Paddle's names of accessors are accepted without other settings.
+// The names of accessors in Paddle are accepted as values.
 static void names_of_paddle(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void names_of_paddle(void **state)
     }
 }
 
-// Without the setting `deltas`, the accessor decides whether changes are noted for
+// Without the setting `deltas`, the accessor decides whether changes are recorded for
 // deltas.
 static void deltas(void **state)
 {
@@ -283,7 +283,8 @@ static void round_trips(void **state)
         check_same(&c, &d);
         print(&d, again);
         assert_string_equal(text, again);
-        for (char *at = text; *at != '\0'; at++) // puts all settings on one line
+        // Puts all settings on one line, separated by ';'.
+        for (char *at = text; *at != '\0'; at++)
             if (*at == '\n')
                 *at = ';';
         d = parsed(text);

@@ -230,7 +230,7 @@ static int set_seed(struct table_config *c, void *at, const char *value, struct 
 static bool read_range(const char *value, float *ret_low, float *ret_high)
 {
     char low[64];
-    // searched first, since "1." would be read as a number
+    // The dots are searched first, since "1." would be read as a number.
     const char *dots = strstr(value, "..");
     if (dots == NULL) {
         bool good = read_float(value, ret_high) && *ret_high >= 0;

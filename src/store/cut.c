@@ -118,8 +118,7 @@ static int open_cut(const struct store *s, const struct cut_options *o, struct c
     c->step = s->step;
     int rc = side_open(&c->side, s->accessor.width, s->accessor.extra_width);
     c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
-    if (rc == 0 &&
-        cut_publishes(c)) // cut_begin exchanges it with the store's bits of changed rows
+    if (rc == 0 && cut_publishes(c)) // exchanged with the store's bits by cut_begin
         rc = handle_bits_reserve(&c->changed, table_handles(s->rows));
     if (rc != 0 || c->parts == NULL) {
         free_cut(c, 0);
@@ -136,7 +135,8 @@ static void swap_bits(struct handle_bits *a, struct handle_bits *b)
     *b = x;
 }
 
-// Records the partition's state, and takes over its notes of changes.
+// Records the state of a partition at the beginning of the cut, and takes over its
+// lists of changed rows.
 static void note_part(struct store *s, struct cut *c, uint32_t p)
 {
     struct store_part *from = &s->parts[p];
@@ -181,8 +181,8 @@ void cut_note_peak(struct cut *c)
         c->stats.side_peak = bytes;
 }
 
-// Returns whether the row of a handle belongs to the cut and is not copied yet. (A delta
-// needs only rows that had changed before.)
+// Returns whether the row of a handle belongs to the cut and is not copied yet. (For a
+// delta, only rows that had changed before the cut belong to it.)
 static bool is_wanted(const struct cut *c, uint32_t handle)
 {
     return !handle_bit(&c->copied, handle) && !handle_bit(&c->made, handle) &&
@@ -257,8 +257,9 @@ int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size
 
 int cut_row_made(struct store *s, uint32_t p, uint32_t handle)
 {
-    (void)p; // the handle's previous row may belong to a partition that is not read out
-             // yet
+    // P is not needed: the handle may have had a row of another partition before,
+    // which is not read out yet.
+    (void)p;
     struct cut *c = s->cut;
     TRY(handle_bits_reserve(&c->made, table_handles(s->rows)));
     handle_bit_set(&c->made, handle);
@@ -271,8 +272,8 @@ int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle)
     bool copied_already = p == c->at && c->stage != CUT_BEGIN;
     if (cut_read_out(c, p) || copied_already)
         return cut_row_made(s, p, handle);
-    // The row may have changed before the cut, when it was in memory earlier (cold_delta.c),
-    // so a delta needs it.
+    // The row may have changed before the cut, in an earlier stay in memory
+    // (cold_delta.c), so a delta needs it.
     if (c->o.mode == SAVE_DELTA) {
         TRY(handle_bits_reserve(&c->changed, table_handles(s->rows)));
         TRY(handle_list_add(&c->parts[p].changed, handle));
@@ -338,7 +339,8 @@ static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
     return bytes;
 }
 
-// Returns the same for keys of several partitions, which must ascend.
+// Returns the bytes that a push to keys of several partitions, which must ascend, needs
+// without the copies of rows.
 static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n)
 {
     uint64_t bytes = 0;
@@ -378,13 +380,14 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n)
     if (c == NULL)
         return true;
     uint64_t need = parts_need(s, keys, n), row = side_row_bytes(&c->side);
-    // Keys are only looked up, which takes time, if copies of all their rows would not
-    // fit.
+    // Looking up keys takes time, so it is only done if copies of all their rows would
+    // not fit.
     return has_bytes(c, need + n * row) ||
            has_bytes(c, need + count_copies(s, keys, n) * row);
 }
 
-// Adds the notes of changes from before the cut to those made since.
+// Adds the changes from before the cut, which are in `list`, to those that the
+// store has recorded since.
 static int give_back_changed(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -412,8 +415,8 @@ static int give_back_gone(struct store *s, uint32_t p, struct key_list *list)
     return 0;
 }
 
-// Passes the written rows to the operation STORE_PUBLISHED, without handles that have
-// other rows by now.
+// Gives the list of the written rows in memory to the operation STORE_PUBLISHED, without
+// handles that have the row of another key by now.
 static void give_published(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -423,7 +426,8 @@ static void give_published(struct store *s, uint32_t p, struct handle_list *list
             list->at[n++] = list->at[i];
     list->n = n;
     assert(s->parts[p].published.n ==
-           0); // the operation after the previous cut has emptied the list
+           // The operation STORE_PUBLISHED after the previous cut has emptied the list.
+           0);
     mem_free(s->parts[p].published.at);
     s->parts[p].published = *list;
     *list = (struct handle_list){0};
@@ -452,7 +456,7 @@ int cut_end(struct store *s, bool committed, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "table %s: a save was committed before all of it was read out",
                        s->config.name);
-    // Each partition has freed its copies when it was read out.
+    // The copies of a partition were freed when it was read out, so no copies are left.
     assert(!committed || (c->side.rows.used == 0 && c->side.extras.used == 0));
     assert(!committed || c->state_bytes == 0);
     bool cold = cut_publishes(c) && s->cold != NULL;

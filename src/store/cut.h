@@ -22,12 +22,12 @@
 
 struct cut_options {
     enum save_mode mode;
-    uint64_t side_bytes; // limit of the bytes of copies; 0: a tenth of the table, at
-                         // least 64 MiB
+    // Limit of the bytes of copies; 0: a tenth of the table, but at least 64 MiB.
+    uint64_t side_bytes;
 };
 
 // Begins a cut. Returns TUG_EUSAGE if a cut or an admin operation is under way, or if the
-// mode is a delta and the table does not note changes.
+// mode is a delta and the table does not record changes.
 int cut_begin(struct store *s, const struct cut_options *o, struct err *e);
 bool cut_going(const struct store *s);
 // Return the mode of the current cut, and the latest day of its partitions.
@@ -35,20 +35,21 @@ enum save_mode cut_mode(const struct store *s);
 uint32_t cut_day(const struct store *s);
 
 // Returns the next block, with about `bytes` at most (but at least one row); it is valid
-// until the next call on the store. Kind ROWS_END: all rows were read out. Another kind
-// with n == 0: there is nothing to write yet; call again.
+// until the next call on the store. The kind ROWS_END means that all rows were read out.
+// Any other kind with n == 0 means that there is no block yet, and that the function
+// must be called again.
 int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *e);
 
 // Returns whether a push to these keys can be applied now.
 bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 
 // Ends the cut. `committed` says whether all files are written and named in the manifest;
-// then the admin operation STORE_PUBLISHED begins. On TUG_ENOMEM the cut has not ended;
-// try again. With SAVE_DAY the day ends at cut_begin, and the rows are written as before
-// the end of the day.
+// then the admin operation STORE_PUBLISHED begins. On TUG_ENOMEM the cut has not ended,
+// and the function must be called again. With SAVE_DAY the day ends at cut_begin, and the
+// rows are written as before the end of the day.
 int cut_end(struct store *s, bool committed, struct err *e);
 
-struct cut_stats {               // about the current cut
+struct cut_stats {               // figures of the current cut
     uint64_t rows, extras, gone; // rows, extra rows and keys of removed rows that were
                                  // read out
     uint64_t copied, side_peak;  // number of rows copied so far; most bytes of copies at

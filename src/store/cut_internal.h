@@ -21,27 +21,28 @@
 
 struct cut_part {
     uint32_t n_rows; // length of the partition's list of rows when the cut began
-    uint32_t day;    // day of the partition when the cut began
-    uint32_t copies; // first slot of the list of the partition's copies
+    uint32_t day;    // the partition's day when the cut began
+    uint32_t copies; // first slot of the list of copies of the partition's rows
     bool admitted; // whether `state` is set: the partition's state before the first push
                    // since the cut began
     struct buf state;
-    struct handle_list promoted; // rows that were cold when the cut began and have been
-                                 // promoted since
+    // Handles of rows that were cold when the cut began and were promoted since.
+    struct handle_list promoted;
 
     // changed: the records of changed rows from before the cut; kept: those that the next
     // delta needs after the rows were read out; published: the rows in memory that were
     // written.
     struct handle_list changed, kept, published;
     struct key_list gone;
-    bool gone_lost; // the list of removed rows is incomplete, as in store_part
+    bool gone_lost; // the list of removed rows is incomplete, as in store_part.gone_lost
 };
 
 // The kind of block of the current partition that comes next.
 enum cut_stage { CUT_BEGIN, CUT_PARTITION, CUT_GONE, CUT_ROWS, CUT_EXTRAS, CUT_DONE };
 
 struct cut {
-    struct cut_options o; // side_bytes is set, even if the caller gave 0
+    // The options; side_bytes is the limit in use, also if the caller gave 0.
+    struct cut_options o;
     uint64_t step;
     struct cut_part *parts;
     struct handle_bits made, copied;
@@ -53,9 +54,9 @@ struct cut {
     // The current partition; all partitions before it have been read out.
     uint32_t at;
     enum cut_stage stage;
-    // The rows of the current partition. Entries [0, n_extras) were written, but not
-    // their extra rows; [rows_at, n_entries) were not written. A handle with the bit
-    // CUT_COPY is a slot of the copies.
+    // The rows of the current partition. Entries [0, n_extras) were written, and their
+    // extra rows were not; entries [rows_at, n_entries) were not written. A handle with
+    // the bit CUT_COPY is a slot of the copies.
     struct table_entry *entries;
     size_t n_entries, cap_entries, rows_at, n_extras, extras_at;
     struct key_list gone; // keys of removed rows that are to be written
@@ -65,7 +66,7 @@ struct cut {
     size_t cap_block;
 };
 
-// Keeps the most bytes of copies so far, after copies were made.
+// Records the most bytes of copies at one time. Called after rows were copied.
 void cut_note_peak(struct cut *c);
 
 #define CUT_COPY TABLE_MAX_ROWS // no handle has this bit

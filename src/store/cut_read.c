@@ -47,14 +47,15 @@ static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
     return 0;
 }
 
-// Collects unchanged rows in memory. With `noted`, collects only those that had changed
-// before the cut.
+// Collects the rows of the list that are in memory and have not changed since the cut
+// began. If `noted` is true, collects only those that had changed before the cut.
 static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l,
                         uint32_t n, bool noted)
 {
     struct cut *c = s->cut;
     const uint32_t *handles = l->at;
-    assert(n <= l->n); // lists are not packed during a cut
+    // The first n entries are still in place: lists are not packed during a cut.
+    assert(n <= l->n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t h = handles[i];
         if (i + AHEAD < n)
@@ -82,7 +83,7 @@ struct cold_ctx {
     uint32_t p;
 };
 
-// Returns whether publishing changes the row.
+// Returns whether publishing the row changes it.
 static bool is_published_anew(const struct store *s, const float *row)
 {
     size_t bytes = s->accessor.width * sizeof(float);
@@ -110,8 +111,8 @@ static int copy_cold(void *ctx, uint64_t key, const float *row, const float *ext
     return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
 }
 
-// Copies a cold row that had changed. Used for the delta, which selects from these copies
-// later.
+// Copies a cold row that had changed before the cut. Used for a delta, which later
+// selects from these copies.
 static int copy_changed(void *ctx, uint64_t key, const float *row, const float *extra,
                         struct err *e)
 {
@@ -121,7 +122,7 @@ static int copy_changed(void *ctx, uint64_t key, const float *row, const float *
     const struct key_list *gone = &part->gone;
     int rc;
     if (!is_saved(s, x->p, row, SAVE_BASE))
-        rc = 0; // the row's key is written as that of a removed row
+        rc = 0; // the row is not published: its key is written as that of a removed row
     else if (is_saved(s, x->p, row, SAVE_DELTA) ||
              (gone->n > 0 &&
               bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_u64) != NULL))
@@ -201,7 +202,9 @@ static int select_changed(struct store *s, uint32_t p, struct table_entry x, boo
         return key_list_add(&c->gone, x.key);
     if (gone || is_saved(s, p, row, SAVE_DELTA))
         c->entries[c->n_entries++] = x;
-    else if (!is_copy(&x)) // copied rows have changed since, and are noted already
+    // A row with a copy has changed since the cut began, so it is already
+    // recorded for the next delta.
+    else if (!is_copy(&x))
         return handle_list_add(&c->parts[p].kept, x.handle);
     return 0;
 }
@@ -295,11 +298,12 @@ static int reserve_block(struct cut *c, size_t bytes)
     return mem_room(&c->block, &c->cap_block, bytes);
 }
 
-// Returns how many of `left` elements fit into a block of about `bytes`.
+// Returns how many of the `left` elements that are not written yet fit into a
+// block of about `bytes`.
 static uint32_t block_elements(size_t bytes, size_t element, size_t left)
 {
     size_t n = bytes / element;
-    assert(left > 0); // a block without elements would end the stage
+    assert(left > 0); // without this the block could be empty, which would end the stage
     n = n == 0 ? 1 : n;
     n = n < left ? n : left;
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -368,7 +372,7 @@ static int rows_block(struct store *s, size_t bytes, struct rows_block *ret)
         write_row(s, x, extra, c->block + i * element);
         if (extra != NULL) {
             table_row_prefetch(extra, s->accessor.extra_width * sizeof(float));
-            // the next line overwrites only entries whose rows were written before
+            // The next line overwrites only entries whose rows were already written.
             assert(c->n_extras <= c->rows_at + i);
             c->entries[c->n_extras++] = *x;
         }
@@ -392,8 +396,9 @@ static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
         const struct table_entry *x = &c->entries[c->extras_at + i];
         const float *extra = entry_extra(s, x);
         assert(extra !=
-               NULL); // the row had an extra row when it was written, and later changes
-                      // were made after copying it
+               // The row had an extra row when it was written; if it changed later,
+               // it was copied before.
+               NULL);
         memcpy(c->block + i * element, &x->key, KEY_BYTES);
         memcpy(c->block + i * element + KEY_BYTES, extra, row_bytes);
     }
@@ -417,7 +422,8 @@ static int stage_block(struct store *s, size_t bytes, struct rows_block *ret)
         TRY(rows_block(s, bytes, ret));
     else if (c->stage == CUT_EXTRAS && c->extras_at < c->n_extras)
         TRY(extras_block(s, bytes, ret));
-    // A partition has one block with its state and any number of the others.
+    // The stage CUT_PARTITION has one block, with the partition's state; the
+    // others have any number.
     if (ret->n == 0 || c->stage == CUT_PARTITION)
         c->stage++;
     return 0;

@@ -15,7 +15,8 @@ struct side_slots { // slots of one size
     struct table_slabs view;
     uint32_t width;     // floats of a row
     uint32_t next, end; // the next unused slot of the current chunk, and the chunk's end
-    uint32_t free;      // first slot of the list of free slots; TABLE_NONE if it is empty
+    // First slot of the list of free slots; TABLE_NONE: no slot is free.
+    uint32_t free;
     uint64_t used;
 };
 
@@ -23,7 +24,7 @@ struct side {
     struct side_slots rows, extras;
 };
 
-// extra_width is 0 if rows have no extra rows.
+// Opens the copies. extra_width is 0 if rows have no extra rows.
 int side_open(struct side *d, uint32_t width, uint32_t extra_width);
 void side_close(struct side *d); // a zeroed one is fine
 

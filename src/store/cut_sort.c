@@ -43,7 +43,7 @@ static uint32_t cut_sort_place(const struct places *p, const struct table_entry 
 
 static void sort_place(struct table_entry *x, size_t n)
 {
-    if (n > PLACE_MANY) { // the bucket is large because keys are not spread evenly
+    if (n > PLACE_MANY) { // the bucket is large because the keys are not spread evenly
         table_sort_by_key(x, n);
         return;
     }
@@ -65,7 +65,7 @@ static void sort_by_place(const struct places *p, struct table_entry *x, size_t 
         at[cut_sort_place(p, &x[i]) + 1]++;
     for (uint32_t i = 0; i < p->n; i++)
         at[i + 1] += at[i];
-    assert(at[p->n] == n); // no entry lies beyond the last bucket
+    assert(at[p->n] == n); // no entry went beyond the last bucket
     for (size_t i = 0; i < n; i++)
         to[at[cut_sort_place(p, &x[i])]++] = x[i];
     memcpy(x, to, n * sizeof(*x));
@@ -85,7 +85,7 @@ void cut_sort(struct table_entry *x, size_t n)
     }
     if (to != NULL && at != NULL)
         sort_by_place(&p, x, n, at, to);
-    else // used for few entries, or if memory is short
+    else // sorts in place: there are few entries, or memory is short
         table_sort_by_key(x, n);
     mem_free(to);
     mem_free(at);

@@ -50,8 +50,8 @@ static void pull_some(struct store *s, struct batch *b, struct rng *d)
     OK(store_pull(s, b->keys, b->n, b->values, NULL, &ok_e));
 }
 
-// Does a random operation that may happen between two calls of cut_next. A push without
-// room is left out.
+// Does a random operation that may happen between two calls of cut_next. A push for whose
+// copies the cut has no room is left out.
 static void do_something(struct store *s, struct batch *b, struct rng *d)
 {
     switch (rng_below(d, 8)) {
@@ -193,8 +193,9 @@ static bool is_noted(const struct store *s, uint64_t key)
     return handle_bit(&s->changed, handle);
 }
 
-// With usual thresholds the chain has the same keys as a base. Their rows are equal,
-// except those whose score has changed too little since they were written.
+// With usual thresholds, the base and its deltas together have the same keys as a new
+// base. The rows are equal, too, except those whose score has changed too little
+// since they were written.
 static void check_chain_is_base(struct store *s, struct chain *chain)
 {
     struct chain *base = chain_make(s, chain->universe);
@@ -244,7 +245,7 @@ static void test_deltas_by_threshold(void **state)
 }
 
 // If a delta, base or checkpoint is given up, the next delta has the same contents as if
-// it had not been begun.
+// the one before had not been begun.
 static void test_abort(void **state)
 {
     (void)state;
@@ -261,7 +262,7 @@ static void test_abort(void **state)
         for (uint32_t mode = SAVE_CHECKPOINT; i == 0 && mode <= SAVE_DELTA; mode++)
             image_free(cuts_all(s, mode, false, NULL));
         do_many(stores[i], b, &d, 10);
-        if (i == 0) { // given up before a block was read out
+        if (i == 0) { // gives the cut up before its first block was read out
             OK(cut_begin(s, &(struct cut_options){.mode = SAVE_DELTA}, &ok_e));
             OK(cut_end(s, false, &ok_e));
         }
@@ -293,7 +294,7 @@ static void check_cap(const char *settings, uint64_t cap)
     while (block.kind != ROWS_END) {
         batch_draw(b, &d, 30);
         bool room = cut_has_room(s, b->keys, b->n);
-        // If room is short, some partitions may have been pushed.
+        // If room is short, the push may have been applied in some partitions only.
         int rc = batch_push(s, b, &d, &e);
         assert_true(rc == 0 || (!room && rc == TUG_EUSAGE));
         pushes += room;
@@ -361,9 +362,10 @@ static void test_usage(void **state)
     assert_int_equal(cut_begin(s, &(struct cut_options){.mode = SAVE_BASE}, &e),
                      TUG_EUSAGE);
     assert_int_equal(store_admin(s, STORE_SHRINK, NAN, &e), TUG_EUSAGE);
-    assert_int_equal(cut_end(s, true, &e), TUG_EUSAGE); // the cut is not read out yet
+    // Fails, because the cut is not read out yet.
+    assert_int_equal(cut_end(s, true, &e), TUG_EUSAGE);
     assert_true(cut_going(s));
-    store_close(s); // while a cut is under way
+    store_close(s); // closes the store while a cut is under way
 }
 
 // Every allocation of a cut, and of operations meanwhile, fails once. Failed operations

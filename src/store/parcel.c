@@ -29,14 +29,15 @@ int parcel_reserve(struct buf *to, size_t n, struct err *e)
 void parcel_pad(struct buf *to)
 {
     static const char zeros[ALIGN];
-    (void)buf_add(to, zeros, padded(to->len) - to->len); // reserved
+    // Cannot fail, as the room was reserved.
+    (void)buf_add(to, zeros, padded(to->len) - to->len);
 }
 
 int parcel_add(struct buf *to, const void *bytes, size_t n, struct err *e)
 {
     TRY(parcel_reserve(to, n, e));
     if (n > 0)
-        (void)buf_add(to, bytes, n); // reserved
+        (void)buf_add(to, bytes, n); // cannot fail, as the room was reserved
     parcel_pad(to);
     return 0;
 }
@@ -95,7 +96,7 @@ int parcel_add_state(const struct store *s, uint32_t p, struct buf *to, struct e
     return rc;
 }
 
-// Notes the changed rows among those in memory, and those that were demoted.
+// Writes the keys of changed rows: of those in memory, and of those that were demoted.
 static int list_changed(struct writer *w, const struct handle_list *live, struct err *e)
 {
     const struct store *s = w->s;
@@ -299,7 +300,7 @@ static int check_block(struct parcel_reader *r, uint32_t *kind, uint64_t *rows,
     return keys != NULL ? parcel_check_keys(r, keys, b->n, e) : 0;
 }
 
-// Checks all that can be checked before the store changes.
+// Checks everything in the parcel that can be checked before the store changes.
 static int check_parcel(struct parcel_reader *r, struct err *e)
 {
     uint32_t kind = 0;
@@ -324,7 +325,8 @@ static int check_rows_fit(const struct parcel_reader *r, struct err *e)
     return store_check_room(s, rows, e);
 }
 
-// Replaces the notes of changed rows, among which all rows that were just put are.
+// Replaces the list of changed rows by the parcel's: until now it has all
+// rows that were just put.
 static int put_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                        struct err *e)
 {
@@ -379,7 +381,7 @@ static int put_block(struct parcel_reader *r, const struct parcel_block *b, stru
         (void)parcel_take_keys(r, b->n, a->width, &keys, &rows);
         rc = store_put_rows(s, keys, b->n, rows, e);
         return rc == TUG_EUSAGE ? parcel_is_damaged(r, e)
-                                : rc; // the parcel has a key twice
+                                : rc; // TUG_EUSAGE: the parcel has a key twice
     case PARCEL_EXTRAS:
         (void)parcel_take_keys(r, b->n, a->extra_width, &keys, &rows);
         return store_put_extras(s, keys, b->n, rows, e);
@@ -423,7 +425,8 @@ static int remove_live_rows(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Removes what a partition without rows in memory has, without notes for deltas.
+// Removes everything of a partition that has no rows in memory: cold rows, state, lists.
+// Records nothing for deltas.
 static int forget_rest(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
@@ -439,7 +442,7 @@ static int forget_rest(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Removes everything in the partition, without notes for deltas.
+// Removes all rows and other data of a partition. Records nothing for deltas.
 static int forget_partition(struct store *s, uint32_t p, struct err *e)
 {
     TRY(remove_live_rows(s, p, e));
@@ -458,7 +461,9 @@ int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
     TRY(check_rows_fit(&r, e));
     uint64_t made = s->stats.made, step = s->step;
     int rc = put_parcel(&r, e);
-    s->stats.made = made; // the rows were counted in the store that made them
+    // The rows do not count as made here, as they were counted in the store that made
+    // them.
+    s->stats.made = made;
     if (rc == 0)
         s->parts[partition].role = PART_OWNED;
     if (rc != 0) {
@@ -477,7 +482,8 @@ int store_drop(struct store *s, uint32_t partition, struct err *e)
     return 0;
 }
 
-// Takes rows from the end of the partition's list, where a removed row costs nothing else.
+// Takes rows from the end of the partition's list, where removing a row needs no change
+// elsewhere in the list.
 int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *ret_left,
                     struct err *e)
 {

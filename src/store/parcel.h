@@ -14,8 +14,8 @@
 #include "store/store.h"
 
 // Appends the parcel of a partition to *to, whose length must be a multiple of 8 and is
-// one again afterwards. An admin operation that is in progress is done in the partition
-// first. No cut may be in progress. On failure the length of *to does not change.
+// one again afterwards. If an admin operation is in progress, it is first done in this
+// partition. No cut may be in progress. On failure the length of *to does not change.
 int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *e);
 
 // Installs a parcel, which starts at a multiple of 8 bytes, in a store that has no row of
@@ -42,31 +42,32 @@ bool parcel_has_slices(const struct store *s);
 int parcel_copy_open(struct parcel_copy **ret, struct store *s, uint32_t partition,
                      struct err *e);
 void parcel_copy_close(struct parcel_copy *c); // NULL is fine
-// Appends the next slice. *ret_last is set with the last one; the target must apply
-// pushes after it to all their keys. No admin operation may be in progress. After a
+// Appends the next slice. *ret_last becomes true with the last slice; the target must
+// apply later pushes to all their keys. No admin operation may be in progress. After a
 // failure the copy must be closed.
 int parcel_copy_next(struct parcel_copy *c, struct buf *to, bool *ret_last,
                      struct err *e);
 // Returns about how many bytes are left to copy.
 uint64_t parcel_copy_left(const struct parcel_copy *c);
-// Sets for each key whether its row was copied and was not removed since.
+// Sets ret_copied[i] to whether the row of keys[i] was copied and was not removed since.
 void parcel_copy_find(const struct parcel_copy *c, const uint64_t *keys, size_t n,
                       bool *ret_copied);
 // Returns the keys of copied rows that were removed since the last parcel_copy_told.
 const uint64_t *parcel_copy_removed(const struct parcel_copy *c, size_t *ret_n);
 void parcel_copy_told(struct parcel_copy *c);
-// Puts a slice, whose bytes are checked. *ret_last is set after the last one. After a
-// failure call store_drop.
+// Checks the bytes of a slice, and puts its rows into the store. *ret_last becomes true
+// after the last slice. After a failure the caller must call store_drop.
 int parcel_slice_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
                      bool *ret_last, struct err *e);
 
-// Removes about `most` rows of a partition. *ret_left says whether some are left; if not,
-// the partition does not belong to this store any more. No cut may be under way.
+// Removes about `most` rows of a partition. *ret_left says whether rows are
+// left; if none are left, the partition does not belong to this store any more.
+// No cut may be under way.
 int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *ret_left,
                     struct err *e);
 
-// Removes all rows of a partition, on disk too, without notes for deltas. The partition
-// does not belong to this store then. No cut may be under way.
+// Removes all rows of a partition, also those on disk, and records nothing for deltas.
+// Afterwards the partition does not belong to this store. No cut may be under way.
 int store_drop(struct store *s, uint32_t partition, struct err *e);
 
 #endif

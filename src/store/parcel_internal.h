@@ -14,9 +14,9 @@ enum { PARCEL_VERSION = 1 };
 enum parcel_kind {
     PARCEL_STATE = 1, // the bytes of store_get_partition
     PARCEL_ROWS,      // n keys, n rows
-    PARCEL_EXTRAS,    // n keys of rows before, n extra rows
+    PARCEL_EXTRAS,    // n keys of rows in the blocks before, and their n extra rows
     PARCEL_CHANGED,   // n keys of rows that have changed since the last delta
-    PARCEL_GONE,      // n keys of rows that were removed since then
+    PARCEL_GONE,      // n keys of rows that were removed since the last delta
     PARCEL_END,       // the end of a parcel: its hash
     PARCEL_TOTAL,     // the end of the slices: struct parcel_total
 };
@@ -55,9 +55,10 @@ struct parcel_reader {
 
 // Sets an error that the bytes are damaged. Returns TUG_EDATA.
 int parcel_is_damaged(const struct parcel_reader *r, struct err *e);
-// Returns the next n bytes and skips them; NULL if fewer are left.
+// Returns the address of the next n bytes, and moves past them; NULL if fewer are left.
 const void *parcel_take(struct parcel_reader *r, size_t n);
-// Returns the arrays of a block of n keys, and of rows of `width` floats each.
+// Gets the arrays in a block of n keys and, if width > 0, n rows of `width` floats.
+// Returns false if the block is not whole.
 bool parcel_take_keys(struct parcel_reader *r, uint32_t n, uint32_t width,
                       const uint64_t **ret_keys, const float **ret_rows);
 // Skips the elements of a block of state, rows or keys. Sets *ret_keys to its keys; NULL if
@@ -67,12 +68,12 @@ bool parcel_skip_block(struct parcel_reader *r, const struct parcel_block *b,
 // Checks that all keys belong to the partition.
 int parcel_check_keys(const struct parcel_reader *r, const uint64_t *keys, uint32_t n,
                       struct err *e);
-// Replaces the list of removed keys.
+// Replaces the partition's list of removed keys by these n keys.
 int parcel_put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                     struct err *e);
 
-// Called by store*.c when s->copies != NULL: rows of p go, before their memory is reused;
-// and the store is closed.
+// Called by store*.c when s->copies != NULL: parcel_rows_go before the memory of removed
+// rows of p is reused; the other one when the store is closed.
 void parcel_rows_go(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 void parcel_copies_end(struct store *s);
 // Returns whether the partition is being copied in slices.

@@ -15,19 +15,21 @@
 enum {
     SLICE_ROWS = 1024,
     SLICE_BYTES = 128 << 10, // most bytes of rows in a slice that has more than one row
-    SLICE_LOOKS = 16384,     // entries of the partition's list that are looked at
+    // Most entries of the partition's list that are looked at for one slice.
+    SLICE_LOOKS = 16384,
     FIND = 256,
     AHEAD = 16,
 };
 
 struct parcel_copy {
     struct parcel_copy *next;
-    struct store *s; // NULL: the store was closed
+    struct store *s; // the store that is copied; NULL: it was closed
     uint32_t p;
     uint32_t at; // entries of the partition's list before this one were copied
     struct handle_bits copied;
     struct key_list removed;
-    bool broken; // a removed row could not be noted, or a slice failed
+    // The copy is useless: a removed row could not be recorded, or a slice failed.
+    bool broken;
     bool done;
 };
 
@@ -173,8 +175,10 @@ static int slice_add_rows(const struct store *s, const struct slice *x, struct b
     TRY(parcel_reserve(to, x->n * bytes, e));
     for (uint32_t i = 0; i < x->n; i++) {
         float *copy = (float *)(void *)(to->data + to->len);
-        (void)buf_add(to, store_row_at(s, x->handles[i]), bytes); // reserved
-        if (a->extra_width > 0) // a handle has no meaning outside this store
+        // Cannot fail, as the room was reserved.
+        (void)buf_add(to, store_row_at(s, x->handles[i]), bytes);
+        // Zeroes the handle of the extra row, which has no meaning outside this store.
+        if (a->extra_width > 0)
             accessor_set_extra(a, copy, TABLE_NONE);
     }
     parcel_pad(to);
@@ -197,7 +201,7 @@ static int add_extras(const struct store *s, const struct slice *x, struct buf *
     TRY(parcel_add_keys(to, PARCEL_EXTRAS, keys, n, e));
     TRY(parcel_reserve(to, n * bytes, e));
     for (size_t i = 0; i < n; i++)
-        (void)buf_add(to, extras[i], bytes); // reserved
+        (void)buf_add(to, extras[i], bytes); // cannot fail, as the room was reserved
     parcel_pad(to);
     return 0;
 }
@@ -309,7 +313,8 @@ static int put_rows(struct parcel_reader *r, uint32_t n, struct err *e)
     for (uint32_t i = noted; i < changed->n; i++)
         handle_bit_clear(&s->changed, changed->at[i]);
     changed->n = noted;
-    return rc == TUG_EUSAGE ? parcel_is_damaged(r, e) : rc; // the slice has a key twice
+    // TUG_EUSAGE: the slice has a key twice.
+    return rc == TUG_EUSAGE ? parcel_is_damaged(r, e) : rc;
 }
 
 static int note_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
@@ -369,7 +374,7 @@ int parcel_slice_put(struct store *s, uint32_t partition, const void *bytes, siz
     int rc = 0;
     assert(partition < s->n_parts && s->cut == NULL);
     *ret_last = false;
-    if (!parcel_has_slices(s)) // an honest server sends such a table as a whole
+    if (!parcel_has_slices(s)) // tug's servers send such a table as a whole
         return parcel_is_damaged(&r, e);
     TRY(store_turn(s, partition, e));
     TRY(check_slice(&r, e));
@@ -378,6 +383,8 @@ int parcel_slice_put(struct store *s, uint32_t partition, const void *bytes, siz
         *ret_last = b->kind == PARCEL_TOTAL;
         rc = put_block(&r, b, e);
     }
-    s->stats.made = made; // the rows were counted in the store that made them
+    // The rows do not count as made here, as they were counted in the store that made
+    // them.
+    s->stats.made = made;
     return rc;
 }

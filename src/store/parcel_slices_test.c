@@ -103,7 +103,7 @@ static void check_same(struct both *x)
     struct buf a = BUF_INIT(1 << 26), b = BUF_INIT(1 << 26);
     OK(parcel_get(x->from, P, &a, &ok_e));
     OK(parcel_get(x->to, P, &b, &ok_e));
-    assert_int_equal(a.len, b.len); // as many changed and removed keys
+    assert_int_equal(a.len, b.len); // both have as many changed and as many removed keys
     OK(store_drop(x->from, 1 - P, &ok_e));
     struct image *i = cuts_all(x->from, SAVE_DAY, false, NULL);
     struct image *k = cuts_all(x->to, SAVE_DAY, false, NULL);
@@ -160,7 +160,7 @@ static void test_pushes_between_slices(void **state)
     }
 }
 
-// Rows go a few at a time, and none is left.
+// Rows are removed a few at a time, until none is left.
 static void test_drop_in_slices(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void test_without_memory(void **state)
             rc = parcel_copy_next(x.copy, &slice, &last, NULL);
             mem_fault_after(-1);
             assert_true(rc == 0 || (rc == TUG_ENOMEM && slice.len == 0));
-            if (rc == 0) // rows that came before are replaced
+            if (rc == 0) // the rows of the copy that failed are replaced
                 OK(parcel_slice_put(x.to, P, slice.data, slice.len, &put_last, &ok_e));
         }
         if (rc != 0)

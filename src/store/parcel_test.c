@@ -17,7 +17,7 @@ enum { UNIVERSE = 1500, BITS = 2, HOT = 80 };
     "accessor=ctr; dim=3; embedx-threshold=2; delete-threshold=0.6; decay=0.7; "         \
     "entry=count:2; deltas=yes"
 
-// Opens a store; with `dir`, most of its rows are on disk in that directory.
+// Opens a store; if `dir` is given, most of its rows are on disk in that directory.
 static struct store *open_store(const char *settings, const char *dir, uint64_t max_bytes)
 {
     struct table_config c = table_config_defaults();
@@ -73,7 +73,7 @@ static struct image *all_of(struct store *s)
     return cuts_all(s, SAVE_DAY, false, NULL);
 }
 
-// Between a store in memory and one with most rows on disk, and back.
+// Moves a partition from a store in memory to one with most rows on disk, and back.
 static void test_through_a_tier(void **state)
 {
     static const char *const settings[] = {LIVES, "accessor=plain; dim=2; deltas=yes",
@@ -117,7 +117,7 @@ static void check_empty(struct store *s)
     store_check_rows(s);
 }
 
-// Puts a changed parcel with the right hash, which a hostile server could make.
+// Puts a changed parcel after correcting its hash, as a hostile server could do.
 static int put_forged(struct store *s, struct buf *b, struct err *e)
 {
     uint64_t hash = hash_bytes(b->data, b->len - 16, 0);
@@ -145,7 +145,7 @@ static void test_damage(void **state)
         assert_int_equal(parcel_put(b, 1, copy.data, copy.len, &e), TUG_EDATA);
         check_empty(b);
         int rc = put_forged(b, &copy, &e);
-        if (rc == 0) { // only a value, a record of a change or a day was damaged
+        if (rc == 0) { // the damage changed only a value, a record of a change or a day
             store_check_rows(b);
             OK(store_drop(b, 1, &ok_e));
             taken++;
@@ -155,7 +155,7 @@ static void test_damage(void **state)
         check_empty(b);
     }
     assert_in_range(taken, 1, SANITIZED ? 300 : 2000);
-    // another partition's bytes
+    // Another partition's parcel is refused.
     buf_free(&copy);
     copy = parcel_of(a, 2);
     assert_int_equal(put_forged(b, &copy, &e), TUG_EDATA);
@@ -183,7 +183,7 @@ static void test_room(void **state)
     store_close(small);
 }
 
-// Each allocation fails once.
+// Moves a partition while each allocation fails once.
 static void test_without_memory(void **state)
 {
     (void)state;
@@ -213,8 +213,8 @@ static void test_without_memory(void **state)
     store_close(b);
 }
 
-// A table with rows on disk gets its rows as a whole. Slices are refused, as nothing would
-// move their rows to disk.
+// A table with rows on disk gets its rows as a whole. Slices are refused for such a
+// table, because their rows would all stay in memory.
 static void test_slices_for_a_tier(void **state)
 {
     (void)state;

@@ -9,9 +9,9 @@
 
 enum rows_kind {
     ROWS_END,
-    ROWS_PARTITION, // day, step and sketch of the partition: n bytes in the store's
-                    // format
-    ROWS_GONE,      // keys of removed rows; width 0
+    // Day, step and entry policy's state of the partition: n bytes in the store's format.
+    ROWS_PARTITION,
+    ROWS_GONE, // keys of removed rows; width 0
     ROWS_ROW,
     ROWS_EXTRA, // extra rows, with the keys of their rows
 };

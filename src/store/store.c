@@ -13,7 +13,7 @@
 
 enum {
     LIST_FIRST = 8,
-    CHECKED_ROWS = 1 << 16, // limit of the rows that are checked when a store closes
+    CHECKED_ROWS = 1 << 16, // most rows that are checked when a store closes
 };
 
 static int store_grow(void **at, uint32_t *cap, uint32_t n, size_t more, size_t size)
@@ -174,7 +174,7 @@ int store_open(struct store **ret, const struct store_options *o, struct err *e)
     s->o = *o;
     s->o.config = &s->config;
     int rc = open_store(s, e);
-    s->o.cold_dir = NULL; // the string is the caller's
+    s->o.cold_dir = NULL; // NULL, as the string belongs to the caller
     if (rc != 0) {
         store_close(s);
         return rc;
@@ -297,7 +297,7 @@ void store_set_owned(struct store *s, uint32_t partition, bool owned)
 
 void store_loaded(struct store *s)
 {
-    assert(s->cut == NULL); // a cut owns lists of changes until it ends
+    assert(s->cut == NULL); // during a cut the cut has the lists of changes
     for (uint32_t p = 0; p < s->n_parts; p++) {
         s->parts[p].changed.n = s->parts[p].gone.n = 0;
         s->parts[p].gone_lost = false;

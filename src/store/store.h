@@ -1,6 +1,6 @@
 // A store is one owner's part of a table (the owner is a loop of a server, or a process
 // alone): the rows of its partitions with their extra rows, entry policies, budgets, a
-// cold tier, and notes of the changes since the last delta.
+// cold tier, and records of the changes since the last delta.
 //
 // All operations are done by partition. The value of a row depends only on the pushes and
 // admin operations of its partition, so one store with all partitions and three stores
@@ -59,9 +59,10 @@ enum store_op {
     // applied the rules of their weights. Only for rows without a lifecycle
 };
 
-// Keys are distinct and sorted by partition; values are finite. In each partition, all
-// keys or none are applied: on failure the first *ret_keys keys (ret_keys may be NULL)
-// are done, and the other keys are unchanged, except for the counts of entry policies.
+// A push. Keys are distinct and sorted by partition; values are finite. In each
+// partition, all keys or none are applied: on failure the first *ret_keys keys
+// (ret_keys may be NULL) are done, and the other keys are unchanged, except for the
+// counts of entry policies.
 struct store_push {
     enum store_op op;
     const uint64_t *keys;
@@ -80,48 +81,52 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
 // rows without a lifecycle.
 bool store_has_whole_rows(const struct store *s);
 
-// Pulls n x pull_width values, for keys in the order of store_push: those of the row, or
-// the initial values that a new row would get. It makes no row. `found` (may be NULL) is
-// set to 1 for keys with a row.
+// Pulls n x pull_width values, for keys that are sorted as in store_push: the values of
+// the row, or the initial values that a new row would get. A pull makes no row. `found`
+// (may be NULL) is set to 1 for keys with a row.
 int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
                uint8_t *found, struct err *e);
 // Pulls whole rows, n x width values, as store_pull does.
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
                     uint8_t *found, struct err *e);
 
-// Return and set whether this store has the partition's rows, which is the case
-// initially. store_move sets it for both stores.
+// Return and set whether the partition belongs to this store, which is initially so for
+// all partitions. store_move sets it for both stores.
 bool store_owns(const struct store *s, uint32_t partition);
-uint64_t store_rows_of(const struct store *s, uint32_t partition); // on disk, too
+// Rows of a partition in memory and on disk.
+uint64_t store_rows_of(const struct store *s, uint32_t partition);
 void store_set_owned(struct store *s, uint32_t partition, bool owned);
 
-// Replaces max_bytes, when the memory of other tables has changed.
+// Replaces max_bytes. Called when the memory of other tables has changed.
 void store_set_limit(struct store *s, uint64_t max_bytes);
 
 // Set and return the table's global step (of all workers together), which is used for
 // schedules and time to live.
 void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
-// Ends a day, so that rows without a push have been unseen for one day more.
+// Ends a day: rows that are not pushed count as unseen for one day more.
 void store_day(struct store *s);
 // Returns the number of days that have ended: the largest number of any partition that the
 // store owns, as partitions differ only after a load or a move.
 uint32_t store_day_of(const struct store *s);
 
 // Return and set the checksum of the manifest of the base or delta that published the
-// table last, or of the save that it was loaded from; 0: none. It moves with a partition,
-// so partitions may differ: then store_published_by returns 0 and sets *ret_mixed (may be
-// NULL). A delta can only follow that save (save/save.h): store_follows returns whether
-// each partition that is here was published by `save` or by `other`.
+// table last, or of the save that it was loaded from; 0: none. This value moves with a
+// partition, so partitions may have different values: then store_published_by returns
+// 0 and sets *ret_mixed (may be NULL). A delta can only follow that save
+// (save/save.h): store_follows returns whether each partition that is here was
+// published by `save` or by `other`.
 uint64_t store_published_by(const struct store *s, bool *ret_mixed);
 bool store_follows(const struct store *s, uint64_t save, uint64_t other);
 void store_set_published_by(struct store *s, uint64_t checksum);
 
 // The admin operations.
 enum store_admin {
-    STORE_SHRINK,    // decays rows and removes those below the threshold
-    STORE_CLEAR,     // removes all rows, cold ones too, and sketches
-    STORE_PUBLISHED, // used by cut.h after a base or delta was committed
+    STORE_SHRINK, // decays rows and removes those below the threshold
+    // Removes all rows, also those on disk, and the states of entry policies.
+    STORE_CLEAR,
+    // Makes the rows count as published that a base or delta has written (cut.h).
+    STORE_PUBLISHED,
 };
 // Begins an operation. Returns TUG_EUSAGE if another operation or a cut is in progress,
 // which must end first. `threshold` replaces shrink's delete_threshold unless it is NAN.
@@ -136,10 +141,10 @@ struct store_stats {
     uint64_t bytes; // bytes of rows, extra rows, index, sketches, lists, and the cold
                     // tier's memory limit
     uint64_t made, refused; // rows made; pushed keys that the policy refused
-    // rows removed, by reason
+    // Rows removed, by reason.
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
-    // With a cold tier: numbers of uses of rows in memory, of rows promoted, of rows
-    // demoted.
+    // With a cold tier: how often rows in memory were used, and the numbers of rows
+    // promoted and demoted.
     uint64_t hot_hits, promoted, demoted;
     uint64_t changed;  // rows that have changed since the last delta
     uint64_t left_out; // updates that were left out, since a state of their rule would
@@ -177,13 +182,13 @@ static inline void store_check_rows(struct store *s)
 // tests); NULL if it is not in memory.
 const float *store_row(const struct store *s, uint64_t key, const float **ret_extra);
 
-// Calls `fn` for all rows of a partition by ascending key, including cold ones. `extra`
+// Calls `fn` for all rows of a partition, also those on disk, by ascending key. `extra`
 // is NULL if the row has no extra row.
 typedef int (*store_row_fn)(void *ctx, uint64_t key, const float *row, const float *extra,
                             struct err *e);
 int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
                struct err *e);
-// As store_each, but only for keys of at least `from`.
+// Does what store_each does, only for keys of at least `from`.
 int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
                     void *ctx, struct err *e);
 
@@ -193,11 +198,11 @@ void store_first_row(const struct store *s, uint64_t key, uint32_t day, float *r
                      float *ret_extra);
 
 // Makes room in the index of an empty store for `n` rows, or for rows[p] rows of each
-// partition p if `rows` is not NULL. A hint for loads. A store with a cold tier ignores
-// it, since most rows are demoted again.
+// partition p if `rows` is not NULL. The call is a hint that loads give. A store with a
+// cold tier ignores it, since most rows are demoted again.
 void store_reserve(struct store *s, uint64_t n, const uint64_t *rows);
-// Sets the day of all partitions. For loads: a partition whose own state is put
-// afterwards gets the day in it.
+// Sets the day of all partitions. Used by loads: a partition whose own state is put
+// afterwards gets the day in that state.
 void store_set_day(struct store *s, uint32_t day);
 // Sets the error for a loaded value that is not finite, and returns TUG_EDATA.
 int store_not_finite(uint64_t key, const char *table, struct err *e);

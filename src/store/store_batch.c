@@ -58,7 +58,7 @@ int store_batch_runs(struct store *s, struct store_batch *b, struct err *e)
                                "partitions: %u follows %u",
                                s->config.name, p, b->last);
             assert(b->n_runs <
-                   STORE_BATCH); // keys beyond STORE_BATCH belong to the last run
+                   STORE_BATCH); // all keys beyond STORE_BATCH belong to the last run
             run = &s->batch.runs[b->n_runs++];
             *run = (struct store_run){p, i, i};
             b->last = p;
@@ -104,8 +104,8 @@ void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint3
     b->n = r > 0 ? x->runs[r - 1].end : 0;
 }
 
-// Does the current admin operation in the batch's partitions before the lookup, because
-// it may remove rows.
+// Does the current admin operation in the partitions of the batch before its keys are
+// looked up, because the operation may remove their rows.
 static int give_turns(struct store *s, struct store_batch *b, struct err *e)
 {
     for (uint32_t r = 0; r < b->n_runs; r++) {
@@ -174,8 +174,8 @@ int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
     return turned != 0 ? turned : fetched;
 }
 
-// Lists the keys of a run that need a row, in s->batch.keys, and their positions, in
-// .which.
+// Lists the keys of a run that need a row, in s->batch.keys, and their positions in the
+// batch in s->batch.which.
 static uint32_t list_missing(struct store *s, const struct store_batch *b,
                              struct store_run run)
 {
@@ -209,7 +209,7 @@ static int admit(struct store *s, const struct store_push *push, struct store_ru
     const struct accessor *a = &s->accessor;
     struct store_scratch *x = &s->batch;
     assert(push->op ==
-           // Other operations have no statistics by which the policy decides.
+           // Only pushes of gradients have the statistics by which the policy decides.
            STORE_GRADIENT);
     TRY(begin_entry(s, run.partition, e));
     struct entry *entry = s->parts[run.partition].entry;
@@ -248,8 +248,8 @@ static int touch(struct store *s, struct store_run run, uint32_t missing, struct
     return n > 0 ? store_touch(s, run.partition, x->some, n, e) : 0;
 }
 
-// Refuses a run with rows that have no extra row, once the store is above max_bytes. A
-// push may give some of them an extra row, and it is not known yet which ones.
+// Refuses a run with rows that have no extra row, once the store is above max_bytes. The
+// push may give some of them an extra row, and only its statistics will show which ones.
 static int check_extras(const struct store *s, struct store_run run, struct err *e)
 {
     if (s->o.max_bytes == 0 || s->accessor.extra_width == 0 ||
@@ -293,7 +293,7 @@ int store_batch_make(struct store *s, struct store_batch *b,
     if (b->quiet) {
         if (count_none(s->batch.handles, b->n) == 0)
             return 0;
-        b->quiet = false; // rows are made partition by partition
+        b->quiet = false; // rows are made partition by partition, so runs are listed
         int rc = store_batch_runs(s, b, e);
         if (rc != 0) {
             store_batch_cut(b, &s->batch, 0);

@@ -61,7 +61,8 @@ static void cut_is_in_order(const struct store *s, const struct cut *c)
         const struct cut_part *x = &c->parts[p];
         assert(p >= c->at || (x->copies == TABLE_NONE && x->state.cap == 0));
         states += x->admitted ? x->state.cap : 0;
-        // Lists are not packed during a cut, so the cut's rows are still the first ones.
+        // Lists are not packed during a cut, so the rows of the cut are still
+        // the first in the list.
         assert(p < c->at || x->n_rows <= s->parts[p].rows.n);
     }
     assert(states == c->state_bytes);
@@ -72,7 +73,9 @@ static void cut_is_in_order(const struct store *s, const struct cut *c)
 // memory.
 static void cold_is_in_order(const struct store *s, const struct cold *c)
 {
-    assert(!s->steps); // threads look up rows themselves, in memory only
+    // With threads that update rows in place there is no tier: they look up rows in
+    // memory only.
+    assert(!s->steps);
     for (uint32_t p = 0; p < s->n_parts; p++) {
         assert(c->parts[p].limit >= c->share);
         assert(s->config.cold_durable || !c->parts[p].recorded);

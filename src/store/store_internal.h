@@ -26,7 +26,7 @@
 #include "table/slabs.h"
 #include "table/table.h"
 
-// The lists of handles and of keys grow as needed.
+// A list of handles, which grows as needed.
 struct handle_list {
     uint32_t *at;
     uint32_t n, cap;
@@ -58,17 +58,19 @@ struct store_part { // the state of one partition
     uint32_t live; // number of rows in memory
     uint32_t cold; // number of rows on disk only
     uint32_t day;
-    uint64_t step;       // the step at which it was loaded or moved here; see store_time
-    uint32_t admin;      // number of the last admin operation that was done here
+    // The global step when the partition was loaded or moved here; see store_time.
+    uint64_t step;
+    // Number of the last admin operation that was done in this partition.
+    uint32_t admin;
     struct entry *entry; // NULL if the policy has no state, or no key was pushed yet
     // Rows that have changed since the last base or delta (config.deltas). A row that was
     // changed, removed and made again is listed twice, and the handle of a removed one
     // may have another row now. So an entry counts only if its row is live, belongs to
     // this partition, and has its bit in store.changed, which a walk clears.
     struct handle_list changed;
-    // Keys whose rows were removed; some may have a row again. If no delta is made the
-    // list would grow without limit, so it is dropped when it is much longer than the
-    // number of rows, and the next save must then be a base.
+    // Keys whose rows were removed; some may have a row again. Without deltas the list
+    // would grow for ever. So it is dropped when it is much longer than the number of
+    // rows; the next save must then be a base.
     struct key_list gone;
     bool gone_lost;
     // The base, delta or loaded save that published these rows last (store_published_by).
@@ -94,7 +96,8 @@ struct store_scratch {
     // Scratch for a selection of the keys; some[] and which[] are also scratch.
     uint64_t *keys;
     uint32_t *handles, *some, *which;
-    uint32_t *found; // handles that were looked up before missing rows were made
+    // Handles of the batch's keys, from the lookup before missing rows are made.
+    uint32_t *found;
     float *divisors;
     float *kept; // copies of rows before a push, each followed by its extra row
     size_t kept_max;
@@ -117,8 +120,8 @@ struct store {
     struct table_slabs view;
     struct handle_bits changed; // a bit for each row that is listed in store_part.changed
     struct handle_bits marks;   // scratch; all 0 between calls
-    struct handle_bits turned;  // a bit for each row for which the admin operation was
-                                // done before its partition
+    // A bit for each row that has done the current admin operation before its partition.
+    struct handle_bits turned;
     struct handle_list walk;    // scratch of store_life.c
     struct store_scratch batch; // scratch of store_batch.c and store_push.c
 
@@ -146,7 +149,7 @@ struct store {
     uint32_t admin_number; // number of the last operation
     enum store_admin admin;
     float admin_threshold;
-    // All partitions before this one have done the operation; n_parts: it is finished.
+    // Partitions before this one have done the operation; n_parts: all have done it.
     uint32_t admin_at;
     // An operation uses the time at which it began, also in partitions in which it is
     // done later.
@@ -162,17 +165,18 @@ struct store {
     // Some row may be so large that a push could make it infinite (accessor_row_tame), so
     // pushes keep copies of rows.
     bool wild;
-    bool foreign; // rows were set whole, so their states may be ones that gradients never
-                  // produce
-    bool told;    // the log has a line that an update was left out
+    // Some rows were set whole, so their states may be ones that gradients never produce.
+    bool foreign;
+    bool told;     // the log has a line that an update was left out
     bool left_out; // an update was left out since store_take_left_out; left_out_key is
                    // the first one's key
     uint64_t left_out_key;
-    bool watch;   // whether to check that the rows of this push are still tame
-    double grown; // by how much numbers in rows may have grown by pushes that were not
-                  // watched
-    bool steps;   // threads update rows in place
-    // see store_steps.h; NULL: not needed
+    bool watch; // whether to check that the rows of this push are still tame
+    // How much numbers in rows may have grown by pushes after which rows were not
+    // checked.
+    double grown;
+    bool steps; // threads update rows in place
+    // Called before rows are removed: see store_steps.h. NULL: not needed.
     void (*removed)(void *ctx, const uint64_t *keys, size_t n);
     void *removed_ctx;
 
@@ -224,14 +228,14 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
 
 // Defined in store_rows.c:
 
-// Adds rows for n keys of partition p that were just looked up and have none in memory.
-// The rows are put into the partition's list, and the current cut is notified. They have
-// no extra row; their values are undefined, and the caller must write all of them. Adds
-// all or none. Returns 0 or TUG_ENOMEM.
+// Adds rows for n keys of partition p that were just looked up and have no row in memory.
+// Puts the rows into the partition's list, and notifies the current cut. The rows have no
+// extra row; their values are undefined, and the caller must write all of them. Adds all
+// or none. Returns 0 or TUG_ENOMEM.
 int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                    uint32_t *ret_handles, struct err *e);
-// Adds rows as store_add_rows does, for keys that have no row on disk, either, and notes
-// the keys for deltas.
+// Adds rows as store_add_rows does, for keys that have no row on disk, either, and
+// records the keys for deltas.
 int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                        uint32_t *ret_handles, struct err *e);
 // Adds rows as store_add_new_rows does, with initial values.
@@ -240,7 +244,7 @@ int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 // Drops rows of partition p from memory, with their extra rows. The caller must have
 // called store_touch, which notifies a current cut.
 void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
-// Removes rows for good, and notes that for deltas. On TUG_ENOMEM nothing has changed.
+// Removes rows for good, and records that for deltas. On TUG_ENOMEM nothing has changed.
 int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
 // Drops the list of removed keys if it is too long. Call it after adding to the list.
@@ -262,7 +266,7 @@ int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
 // it already).
 int store_check_room(const struct store *s, size_t n, struct err *e);
 
-// Notes rows of partition p as changed, for deltas. Part of store_touch.
+// Records rows of partition p as changed, for deltas. Part of store_touch.
 int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                struct err *e);
 
@@ -280,8 +284,8 @@ static inline struct life_time store_time(const struct store *s, uint32_t p)
     return (struct life_time){.day = s->parts[p].day, .step = step};
 }
 
-// Returns whether the examples of a push were counted before, so that they do not count
-// again.
+// Returns whether the examples of a push were counted in an earlier push. Their
+// statistics then do not count again.
 static inline bool store_comes_again(const struct store *s, const struct store_push *p)
 {
     return p->again && !s->config.count_all;
@@ -296,10 +300,10 @@ struct store_batch {
     size_t at; // the number of keys before this batch
     uint32_t n, n_runs;
     uint32_t last; // the last partition of the batch
-    bool unset; // new rows may have undefined values, as the caller writes all values at
-                // once
-    bool quiet; // set at first if store_is_quiet: then runs are listed only when rows are
-                // made
+    // New rows may have undefined values: the caller writes all their values at once.
+    bool unset;
+    // Initially store_is_quiet; if true, runs are listed only when rows are made.
+    bool quiet;
 };
 // Returns whether existing rows need no work by partition: the store has no lifecycle,
 // budget, operation, cut, tier or deltas.
@@ -331,7 +335,7 @@ int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
 int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
                      struct err *e);
 // Returns whether no copies are needed, since the push's results are finite for sure.
-// `most`: the largest magnitude of its values.
+// `most` is the largest magnitude of the push's values.
 bool store_push_is_tame(const struct store *s, const struct store_push *p,
                         const struct rule_params *rules, float most);
 // Returns whether this push can make rows grow only by little, and counts that growth.
@@ -354,14 +358,14 @@ int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
 // Does the current admin operation in the partition, unless it is already done there, and
 // evicts rows beyond the partition's budget.
 int store_turn(struct store *s, uint32_t p, struct err *e);
-// Returns whether the admin operation may be done for single rows before their partition,
-// so that no request waits for all rows of a partition.
+// Returns whether the admin operation may be done for single rows, before it is done in
+// their partition, so that no request waits for a whole partition.
 bool store_turns_rows(const struct store *s, uint32_t p);
 // Does the admin operation for those of n handles of p for which it was not done yet.
 // Handles of removed rows become TABLE_NONE. Uses s->batch.some and .which as scratch.
 int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
                     struct err *e);
-// Excludes new rows from the current operation.
+// Marks new rows, so that the current operation is not done for them.
 int store_turn_made(struct store *s, const uint32_t *handles, size_t n);
 // Returns when the current operation began, in partition p's time.
 static inline struct life_time store_admin_time(const struct store *s, uint32_t p)
@@ -380,7 +384,7 @@ uint32_t store_over_budget(const struct store *s, uint32_t live);
 // Copies rows of p that are about to change or to be removed.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
-// Must be called once before each push to p that p's entry policy counts.
+// Must be called once before a push to p whose keys p's entry policy counts.
 int cut_before_admit(struct store *s, uint32_t p, struct err *e);
 // Call it once a new row's handle is known, before anything else. On TUG_ENOMEM the row
 // must not be made.
@@ -405,8 +409,8 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
                     struct err *e);
 void cold_used(struct store *s, const uint32_t *handles,
                size_t n); // counts a use of these rows
-// Removes the copies on disk of rows of partition p. Call it before the rows are removed
-// for good.
+// Removes the copies on disk of rows of partition p. Must be called before the rows
+// are removed for good.
 void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 int cold_demote(struct store *s, uint32_t p,
                 struct err *e); // demotes rows beyond the share of memory
@@ -416,8 +420,8 @@ int cold_admin(struct store *s, uint32_t p,
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                 struct err *e);
-// Removes all rows of a partition from the disk, without notes for deltas. The partition
-// has no row in memory.
+// Removes all rows of a partition from the disk, and records nothing for deltas. The
+// partition must have no row in memory.
 int cold_forget_partition(struct store *s, uint32_t p, struct err *e);
 void cold_counts(const struct store *s, struct store_stats *x);
 // Returns the bytes of a tier with this number of rows, without those rows.
@@ -430,12 +434,12 @@ void cold_cut_open(struct store *s, uint32_t p); // call it before p is read out
 // Walks, for a delta, over the rows on disk that had changed when the cut began.
 int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
                       struct err *e);
-// Notes that the row was written.
+// Records that the row with this key was written.
 int cold_cut_published(struct store *s, uint32_t p, uint64_t key);
 int cold_cut_kept(struct store *s, uint32_t p,
                   uint64_t key); // keeps the row for the next delta
-// Ends the cut. After TUG_ENOMEM, this function must be called again.
+// Ends the cut's part in the cold tier. On TUG_ENOMEM the function must be called again.
 int cold_cut_end(struct store *s, bool committed);
-void cold_loaded(struct store *s); // after a load: no row counts as changed
+void cold_loaded(struct store *s); // called after a load: no row counts as changed
 
 #endif

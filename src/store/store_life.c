@@ -60,8 +60,8 @@ static bool fades(struct store *s, uint32_t handle, struct life_time t)
     return true;
 }
 
-// Decays the rows of s->walk, and moves those to be removed to its end. Returns how many
-// rows stay.
+// Decays the rows of s->walk, and moves those that are to be removed to the end of the
+// list. Returns the number of the others.
 static uint32_t decay(struct store *s, struct life_time t)
 {
     uint32_t *at = s->walk.at, n = s->walk.n, stay = 0, gone = 0;
@@ -83,8 +83,8 @@ static uint32_t decay(struct store *s, struct life_time t)
     return stay;
 }
 
-// Reserves all the memory that the operation needs for the n rows of s->walk, so that it
-// cannot fail halfway.
+// Reserves all the memory that the operation needs for the n rows of s->walk, so that the
+// operation cannot fail halfway.
 static int store_life_reserve(struct store *s, struct store_part *part)
 {
     uint32_t n = s->walk.n;
@@ -111,9 +111,10 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
         return 0;
     }
     uint32_t all = s->walk.n, stay = decay(s, t);
-    TRY(store_remove_rows(s, p, s->walk.at + stay, all - stay, e)); // reserved
+    // Cannot fail, as memory was reserved.
+    TRY(store_remove_rows(s, p, s->walk.at + stay, all - stay, e));
     if (s->accessor.life.decay != 1)
-        TRY(store_note(s, p, s->walk.at, stay, e)); // reserved
+        TRY(store_note(s, p, s->walk.at, stay, e)); // cannot fail, as memory was reserved
     memcpy(part->rows.at, s->walk.at, stay * sizeof(*s->walk.at));
     part->rows.n = stay;
     assert(part->live == stay);
@@ -161,7 +162,7 @@ int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
             staying[stay++] = h;
         }
     }
-    TRY(store_remove_rows(s, p, going, gone, e)); // reserved
+    TRY(store_remove_rows(s, p, going, gone, e)); // cannot fail, as memory was reserved
     return s->accessor.life.decay != 1 ? store_note(s, p, staying, stay, e) : 0;
 }
 
@@ -180,7 +181,8 @@ static int clear(struct store *s, uint32_t p, struct err *e)
         return err_nomem(e, "clearing a table");
     if (part->cold > 0)
         TRY(cold_admin(s, p, e));
-    TRY(store_remove_rows(s, p, s->walk.at, s->walk.n, e)); // reserved
+    // Cannot fail, as memory was reserved.
+    TRY(store_remove_rows(s, p, s->walk.at, s->walk.n, e));
     if (part->entry != NULL)
         s->entry_bytes -= entry_bytes(part->entry);
     entry_close(part->entry);
@@ -199,7 +201,8 @@ static int published(struct store *s, uint32_t p, struct err *e)
     for (uint32_t i = 0; i < l->n && s->life->published != NULL; i++) {
         if (i + AHEAD < l->n)
             prefetch_row(s, l->at[i + AHEAD]);
-        // A row that was removed and made again is live, and noted as changed.
+        // A row that was removed and made again since the cut is live, too, but
+        // is recorded as changed.
         if (store_is_live(s, p, l->at[i]) && !handle_bit(&s->changed, l->at[i]))
             s->life->published(&s->accessor, store_row_at(s, l->at[i]));
     }
@@ -271,7 +274,8 @@ bool store_work(struct store *s, uint64_t ns)
     bool more = true;
     do {
         if (step(s, &more, NULL) != 0)
-            return true; // the row is tried again later; store_finish returns the error
+            // The row is tried again later; store_finish would return the error.
+            return true;
     } while (more && clock_ns() < end);
     return more;
 }
@@ -318,7 +322,7 @@ static void select_first(struct candidate *x, uint32_t n, uint32_t k)
             x[j] = swap;
         }
         if (k <= j + 1) {
-            n = j + 1; // all of these rows belong to the first k
+            n = j + 1; // all rows up to here belong to the first k
         } else {
             x += j + 1;
             n -= j + 1;
@@ -370,7 +374,7 @@ uint32_t store_over_budget(const struct store *s, uint32_t live)
     if (s->config.budget_rows == 0 || live <= share)
         return 0;
     uint32_t stay = (uint32_t)((double)s->config.budget_floor * (double)share);
-    assert(stay <= share); // otherwise the partition would not shrink
+    assert(stay <= share); // otherwise no row would be removed
     return live - (stay > 0 ? stay : 1);
 }
 

@@ -130,7 +130,8 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
         TRY(store_batch_make(s, &b, NULL, e));
         for (uint32_t i = 0; i < b.n; i++) {
             assert(s->batch.handles[i] !=
-                   TABLE_NONE); // without an entry policy each key gets a row
+                   // The entry policy is not asked, so each key has a row now.
+                   TABLE_NONE);
             float *row = store_row_at(s, s->batch.handles[i]);
             assert(table_row_key(row) == b.keys[i]);
             store_free_extra(s, row);
@@ -168,7 +169,7 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
         TRY(check_found(s, &b, e));
-        TRY(store_batch_make(s, &b, NULL, e)); // all rows exist
+        TRY(store_batch_make(s, &b, NULL, e)); // finds the rows, which all exist
         for (uint32_t i = 0; i < b.n; i++) {
             float *row = store_row_at(s, s->batch.handles[i]);
             float *extra = store_extra_of(s, row);
@@ -211,8 +212,8 @@ int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e)
     return 0;
 }
 
-// Walks over all rows of a partition: sorts those in memory, and merges them with the
-// cold ones.
+// A walk over all rows of a partition by ascending key: the rows in memory are sorted and
+// merged with the cold ones.
 
 struct merge {
     struct store *s;
@@ -248,7 +249,8 @@ static int give_cold(void *ctx, uint64_t key, const float *row, const float *ext
     if (key < m->from)
         return 0;
     TRY(give(m, &key, e));
-    assert(m->at == m->n || m->rows[m->at].key != key); // the key's row is on disk only
+    // A key's row is either in memory or cold.
+    assert(m->at == m->n || m->rows[m->at].key != key);
     return m->fn(m->ctx, key, row, extra, e);
 }
 

@@ -50,8 +50,8 @@ static uint64_t pass(struct store *s, struct batch *b, struct rng *d, uint32_t d
     return first;
 }
 
-// Returns sizes that would grow if removed rows were not freed: handles in use, and lists
-// of partitions.
+// Returns the sum of sizes that would grow if removed rows were not freed: the handles in
+// use and the lengths of the partitions' lists.
 static uint64_t held(const struct store *s)
 {
     uint64_t n = table_handles(s->rows) + slabs_end(&s->extras);
@@ -110,7 +110,8 @@ static void test_month(void **state)
     store_close(s);
 }
 
-// Without any save the notes for deltas stay limited, and the next save must be a base.
+// If no save is ever made, the records for deltas stay limited, and the
+// next save must be a base.
 static void test_nobody_saves(void **state)
 {
     (void)state;
@@ -135,7 +136,8 @@ static void test_nobody_saves(void **state)
     assert_true(store_stats(s).made > 10 * s->parts[0].rows.n);
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "save a base"));
-    image_free(cuts_all(s, SAVE_BASE, false, NULL)); // the base was given up
+    // Gives a base up, so that it does not count.
+    image_free(cuts_all(s, SAVE_BASE, false, NULL));
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     image_free(cuts_all(s, SAVE_BASE, true, NULL));
     image_free(cuts_all(s, SAVE_DELTA, true, NULL));

@@ -106,7 +106,7 @@ static void test_parents(void **state)
     store_set_published_by(b, PARENT);
     assert_int_equal(store_published_by(b, &mixed), PARENT);
     assert_false(mixed);
-    // A delta may follow any save as far as a store without partitions is concerned.
+    // A store without partitions does not restrict the save that a delta may follow.
     assert_true(store_follows(a, PARENT, 5) && store_follows(a, 5, PARENT));
     assert_false(store_follows(a, 5, 5));
     for (uint32_t p = 0; p < 1u << BITS; p++)
@@ -160,7 +160,7 @@ static void test_order(void **state)
     store_close(b);
 }
 
-// The step of a partition does not decrease if its new owner has learned of fewer steps.
+// The step of a partition does not decrease if its new owner knows of fewer steps.
 static void test_step(void **state)
 {
     (void)state;
@@ -176,9 +176,9 @@ static void test_step(void **state)
     store_close(b);
 }
 
-// The day of a partition that the store does not own has no effect. A copy of the
-// partition may have come from an owner that had already ended a day, and may have been
-// dropped after this store ended that day.
+// The day of a partition that the store does not own has no effect on the store's day. (A
+// dropped copy of a partition may have a later day than the store's own partitions: it
+// may have come from an owner that had ended a day before this store did.)
 static void test_days(void **state)
 {
     (void)state;

@@ -6,7 +6,8 @@
 
 #include "store/store_internal.h"
 
-enum { WATCHED = 256 }; // number of rows that are processed before they are checked
+// Rows are checked in groups of this many, just after they were changed.
+enum { WATCHED = 256 };
 
 bool store_has_whole_rows(const struct store *s)
 {
@@ -45,7 +46,8 @@ static void list_extras(struct store *s, const struct store_batch *b)
     }
 }
 
-// Adds a push's statistics to rows, some of which get their extra row by this.
+// Adds the statistics of a push to the rows of a run; some rows earn their extra row by
+// them.
 static void see_run(struct store *s, const struct store_run *run, const float *values,
                     bool again)
 {
@@ -251,7 +253,8 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
             "rows of table %s have a lifecycle, so their whole contents cannot be set",
             s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
-    bool known = !s->wild && s->cold == NULL; // otherwise no push counts as tame
+    // Otherwise rows must be checked or copied for each push.
+    bool known = !s->wild && s->cold == NULL;
     float most = checked && known ? largest_of(s, p) : 0;
     bool tame = checked && store_push_is_tame(s, p, rules, most);
     s->foreign |= p->op == STORE_DELTA;

@@ -52,7 +52,8 @@ int store_reserve_extras(struct store *s, size_t n)
 
 float *store_add_extra(struct store *s, float *row)
 {
-    assert(store_extra_of(s, row) == NULL); // otherwise the old extra row would be lost
+    // Otherwise the extra row that it has would be lost.
+    assert(store_extra_of(s, row) == NULL);
     if (store_reserve_extras(s, 1) != 0)
         return NULL;
     uint32_t handle = s->extra_free.at[--s->extra_free.n];
@@ -82,7 +83,7 @@ void store_free_extra(struct store *s, float *row)
     assert(table_row_key(table_row(s->extra_view, handle)) == table_row_key(row));
     assert(s->n_extras > 0);
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
-    // If memory is out, the extra row is lost: no row refers to it.
+    // If memory for the list is out, the extra row is never reused: no row refers to it.
     if (s->steps)
         limbo_push(&s->extra_limbo, handle, reclaim_stamp(table_reclaim(s->rows)));
     else
@@ -126,7 +127,8 @@ int store_check_room(const struct store *s, size_t n, struct err *e)
                    (unsigned long long)s->o.max_bytes);
 }
 
-// Refuses a key that is given twice, because it would be counted as two rows.
+// Returns an error if two of the new rows have one handle, because their key was given
+// twice and would be counted as two rows.
 static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
                           struct err *e)
 {
@@ -302,7 +304,8 @@ static void pack_changed(struct store *s, uint32_t p)
         handle_bit_set(&s->changed, l->at[i]);
 }
 
-// Packs the list of a partition's rows. If memory is out, this is done another time.
+// Packs the list of a partition's rows: removes its stale entries. If memory is out,
+// a later call does it.
 static void pack(struct store *s, uint32_t p)
 {
     struct store_part *part = &s->parts[p];

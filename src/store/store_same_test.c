@@ -234,16 +234,16 @@ static void test_loads(void **state)
         struct stores x = {.n = 1}, two = {.n = 2};
         struct rng d = {.seed = 200 + i};
         if (naive_settings[i].budget > 0)
-            continue; // skipped: over the budget, rows without scores are removed by
-                      // age, and saves do not store ages
+            // Skipped: over the budget, rows without scores are removed by age,
+            // which saves do not store.
+            continue;
         x.of[0] = stores_open_with(&c, naive_settings[i].bits, 0);
         for (uint32_t k = 0; k < 200; k++)
             do_to_all(&x, &d, b);
         OK(store_finish(x.of[0], &ok_e));
         struct store *copy = stores_open_with(&c, naive_settings[i].bits, 0);
-        naive_draw_keys(
-            &d, copy, b,
-            60); // the copy holds rows of its own, which the load must replace
+        naive_draw_keys(&d, copy, b,
+                        60); // the copy has rows of its own, which the load must remove
         naive_draw_values(&d, copy, b, STORE_ASSIGN);
         struct store_push p = {.op = STORE_ASSIGN, .keys = b->keys, .n = b->n};
         p.values = b->values;
@@ -397,7 +397,7 @@ static void fail_everywhere(struct store *s, struct rng *d, struct naive_batch *
     }
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     struct store_push p = naive_draw_push(d, s, b);
-    push_until_done(s, &p); // also runs the due part of the shrink in each partition
+    push_until_done(s, &p); // also does the shrink in each partition of the push
     again(store_finish(s, NULL));
     OK(store_finish(s, &ok_e));
     again(store_put_rows(s, &key, 1, row, NULL));
@@ -418,14 +418,14 @@ static void fail_everywhere(struct store *s, struct rng *d, struct naive_batch *
 
 static void test_without_memory(void **state)
 {
-    // Settings without budgets, as rows that cannot be removed when memory is out are
-    // removed later.
+    // These settings have no budgets: rows that cannot be removed for lack of
+    // memory are removed later.
     static const uint32_t of[] = {0, 0, 6, 8, 9, 13};
     (void)state;
     struct naive_batch *b = mem_alloc(sizeof(*b));
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         struct table_config c = naive_config(&naive_settings[of[i]]);
-        // no entry policy, because these also count pushes that failed
+        // No entry policy: a policy also counts pushes that failed.
         snprintf(c.entry.policy, sizeof(c.entry.policy), "none");
         if (c.accessor.life.embedx_threshold > 0)
             // many rows earn an extra row, and few are removed

@@ -28,7 +28,7 @@ struct store_steps {
 struct store_stepper {
     struct store_steps *steps;
     struct table_reader *reader;
-    // The arrivals of a run that have no row, or have earned an extra row.
+    // The arrivals of a run that have no row yet, or that have just earned an extra row.
     size_t cap;
     uint64_t *keys;
     uint32_t *which, *handles;
@@ -55,7 +55,8 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
     s->removed = removed;
     s->removed_ctx = ctx;
     s->steps = true;
-    s->wild = true; // nothing checks how large threads make rows
+    // The size of numbers in rows is not tracked while threads change rows.
+    s->wild = true;
     return 0;
 }
 
@@ -224,8 +225,8 @@ static size_t see(struct store_stepper *t, const struct store_arriving *w,
         if (a[i].handle == TABLE_NONE)
             continue;
         float *row = store_row_at(s, a[i].handle);
-        // The thread was pinned before the row was found, so the handle still has that
-        // row.
+        // The thread was pinned before it read the handle, so the handle still has the
+        // row of this partition.
         assert(store_partition(s, table_row_key(row)) == w->partition);
         const float stats[] = {a[i].show, a[i].click, a[i].slot};
         if (s->life->seen != NULL)
@@ -270,7 +271,8 @@ int store_arrive(struct store_stepper *t, const struct store_arriving *w,
     return earned > 0 ? make_extras(t, a, earned, e) : 0;
 }
 
-// As in store_push, rows that cannot be removed now are removed with a later batch.
+// Removes rows beyond the budget. As in store_push, rows that cannot be removed now are
+// removed with a later batch.
 void store_arrived(struct store_stepper *t, uint32_t partition)
 {
     struct store *s = t->steps->store;

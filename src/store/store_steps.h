@@ -1,10 +1,10 @@
 // Lets threads of this process update rows of a store in place.
 //
-// A thread first passes its batch's distinct keys to their partitions (store_arrive):
-// under the partition's lock the entry policy decides, rows are made, statistics are
-// added and embeddings are earned. So the set of rows and their counters are as exact as
-// with store_push. Then the thread updates its rows without a lock: only the floats of
-// weights and states are shared (base/relaxed.h).
+// A thread first passes the distinct keys of its batch to the partitions that they belong
+// to (store_arrive): under the partition's lock the entry policy decides, rows are made,
+// statistics are added and embeddings are earned. So the set of rows and their counters
+// are as exact as with store_push. Then the thread updates its rows without a lock: only
+// the floats of weights and states are shared (base/relaxed.h).
 //
 // Rows are given as handles. A handle stays valid while any thread that may have read it
 // is pinned. The memory of a removed row (budgets) is reused only when all these threads
@@ -44,7 +44,7 @@ struct store_arrival {
     uint32_t handle; // handle of the row; TABLE_NONE: none
     uint32_t extra;  // handle of the extra row; TABLE_NONE: none
     float show, click, slot;
-    uint32_t id; // a number of the caller's
+    uint32_t id; // a number of the caller's, which the store does not use
 };
 
 struct store_arriving {
@@ -63,10 +63,12 @@ void store_steps_unlock(struct store_steps *x, uint32_t partition);
 // no row.
 int store_arrive(struct store_stepper *t, const struct store_arriving *w,
                  struct store_arrival *a, size_t n, struct err *e);
-// Removes rows beyond the partition's budget, perhaps some that have just arrived.
+// Removes rows beyond the partition's budget; rows that have just arrived may be among
+// them.
 void store_arrived(struct store_stepper *t, uint32_t partition);
 
-// Finds the handles of n keys whose rows are about to change, while no thread works.
+// Finds the handles of the rows of n keys, while no thread updates rows: the
+// rows are about to change.
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 

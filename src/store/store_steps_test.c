@@ -16,13 +16,13 @@
 
 enum { BITS = 3, THREADS = 4, BATCHES = 200, BATCH = 40 };
 
-// A caller of store_steps, which records each key.
+// A caller of store_steps, which keeps a record of each key.
 struct keeper {
     struct store *store;
     struct store_steps *steps;
     _Atomic uint32_t handle[KEYS], extra[KEYS];
     uint64_t removed;
-    // Part of the naive count.
+    // The naive count of what happened to each key.
     _Atomic uint32_t pushes[KEYS];
     bool again;
     bool count_all;
@@ -202,7 +202,8 @@ static void as_pushes_do(const char *text)
             a[i].click = (float)rng_below_u32(&d, 2);
         push(pushed, a, n, k.again, b);
         store_stepper_pin(t);
-        store_set_step(k.store, b); // new rows depend on the step
+        // New rows depend on the step, so it changes with each batch.
+        store_set_step(k.store, b);
         OK(arrive(&k, t, a, n, b, &ok_e));
         store_stepper_unpin(t);
     }
@@ -285,7 +286,7 @@ static void run(struct keeper *k, const char *text)
     team_close(team);
 }
 
-// Pushes before the one that gets a key admitted do not count for its row.
+// Pushes of a key before it is admitted do not count for its row.
 static void counted(const char *text, uint32_t threshold, float earns)
 {
     static struct keeper k;
@@ -302,7 +303,7 @@ static void counted(const char *text, uint32_t threshold, float earns)
         float counts[2];
         store_accessor(k.store)->class->life.stats(store_accessor(k.store), row, counts);
         assert_true(counts[0] == (float)(pushes - before));
-        assert_true(counts[1] == (float)(pushes - before)); // each push was a click
+        assert_true(counts[1] == (float)(pushes - before)); // each push was also a click
         assert_true((extra != NULL) == (counts[1] >= earns));
         rows++;
         extras += extra != NULL;

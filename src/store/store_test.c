@@ -254,7 +254,8 @@ static void test_opening(void **state)
         mem_fault_after(-1);
         if (!faulted)
             break;
-        assert_true(rc == TUG_ENOMEM || rc == 0); // an index may need less memory
+        // A small limit may be enough for an index.
+        assert_true(rc == TUG_ENOMEM || rc == 0);
         store_close(s);
         assert_int_equal(mem_live(), before);
     }
@@ -284,7 +285,7 @@ static void test_counters(void **state)
     OK(store_pull(s, &key, 1, got, NULL, &ok_e));
     assert_true(got[0] == 3 && got[1] == 1);
     assert_true(got[2] * 0x1p24f + got[3] == -1);
-    // a shrink does not change rows without a lifecycle
+    // A shrink does not change these rows, as they have no lifecycle.
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     assert_int_equal(store_stats(s).rows, 1);
@@ -337,7 +338,7 @@ static void test_mean(void **state)
     uint64_t keys[N] = {1, 2, 3};
     float rows[N * WIDTH], got[N * WIDTH];
     uint8_t found[N];
-    for (size_t i = 0; i + 1 < N; i++) // sorted by partition
+    for (size_t i = 0; i + 1 < N; i++) // the keys are sorted by partition
         for (size_t k = i + 1; k < N; k++)
             if (store_partition(from, keys[k]) < store_partition(from, keys[i])) {
                 uint64_t key = keys[i];
@@ -393,7 +394,8 @@ static void test_whole_rows(void **state)
     struct store_push p = {.op = STORE_ROW, .keys = keys, .n = 2, .values = whole};
     assert_int_equal(stores_value_width(s, STORE_ROW), WIDTH);
     OK(store_push(s, &p, NULL, &ok_e));
-    p.op = STORE_DELTA; // the push to the third key makes its row
+    // In a push of STORE_DELTA, the third key has no row, which the push makes.
+    p.op = STORE_DELTA;
     p.n = N;
     OK(store_push(s, &p, NULL, &ok_e));
     OK(store_pull_rows(s, keys, N, got, found, &ok_e));
@@ -447,7 +449,7 @@ static void check_max_bytes(uint64_t most, bool extras)
     assert_true(x.rows > 100 && x.extra_rows < KEYS);
     assert_true(x.rows * 40 + x.extra_rows * 40 < most);
     OK(store_admin(s, STORE_CLEAR, NAN, &ok_e));
-    p.n = 30; // the first 30 keys fit
+    p.n = 30; // pushes the first 30 keys only, which fit
     OK(store_push(s, &p, &done, &ok_e));
     mem_free(b);
     store_close(s);
@@ -488,7 +490,8 @@ static void test_bad_input(void **state)
     struct buf b = BUF_INIT(1 << 20);
     p.op = STORE_GRADIENT;
     p.n = 1;
-    OK(store_push(s, &p, NULL, &ok_e)); // the push is only counted
+    // The push does not make a row: the policy count only counts it.
+    OK(store_push(s, &p, NULL, &ok_e));
     uint32_t part = store_partition(s, keys[0]);
     OK(store_get_partition(s, part, store_time(s, part), &b));
     assert_int_equal(store_put_partition(s, 16, b.data, b.len, &e), TUG_EDATA);

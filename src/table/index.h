@@ -87,7 +87,7 @@ struct index {
     _Atomic uint64_t seq;
     _Atomic uint64_t n, m, frontier;
 
-    // The stripe's lock guards these members.
+    // The stripe's lock guards the members from here on.
     const struct table_slabs *slabs; // the rows, which hold the keys
     uint64_t reserved, committed;    // bytes
     uint64_t end; // lines [0, end) may be used; their memory is committed
@@ -119,14 +119,15 @@ struct index_place {
 // Only the holder of the stripe's lock may call these functions. index_search finds the
 // entry of a key. index_insert inserts a key that the index does not have yet;
 // TUG_ENOMEM: nothing was inserted. index_erase removes the entry at a place that
-// index_search returned.
+// index_search has returned.
 bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
                   struct index_place *ret_place);
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle);
 void index_erase(struct index *ix, uint64_t hash, const struct index_place *place);
 
 // The values of an index that a reader without the lock needs, and that it reads once for
-// many keys. If the view is outdated, keys may not be found, and seq has changed.
+// many keys. With an outdated view, keys may not be found; the reader notices this by
+// index.seq, which has changed.
 struct index_view {
     struct index_line *lines;
     uint64_t n, m, frontier;
@@ -148,8 +149,8 @@ static inline uint64_t index_bucket(uint64_t hash, uint64_t n_lines)
     return (uint64_t)(((unsigned __int128)(hash << 16) * n_lines) >> 64);
 }
 
-// Returns the home line of a hash. It has no branch, since the CPU could not predict the
-// side of the frontier.
+// Returns the home line of a hash. The function has no branch, since the CPU could not
+// predict on which side of the frontier a hash lies.
 static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
 {
     uint64_t under_n = index_bucket(hash, v->n);
@@ -157,8 +158,8 @@ static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
     return under_n >= v->frontier ? under_m : under_n;
 }
 
-// Returns whether a key that was not found is certainly missing. A key of the frontier's
-// bucket may lie under either mapping.
+// Returns whether a key that was not found is certainly missing. A key of the bucket at
+// the frontier may lie at its old or its new place.
 static inline bool index_still(const struct index *ix, const struct index_view *v,
                                uint64_t hash)
 {

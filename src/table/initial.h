@@ -32,7 +32,8 @@ enum initial_kind {
 
 struct initial {
     enum initial_kind kind;
-    double a, b;      // the constant, or low and high, or mean and standard deviation
+    // constant: a is the value; uniform: low and high; else mean and standard deviation.
+    double a, b;
     double low, high; // for truncated: bounds in standard deviations from the mean
     uint64_t seed;
 };

@@ -41,7 +41,7 @@ static void near(double x, double y, double within)
         fail_msg("%.6f is not within %g of %g", x, within, y);
 }
 
-// The bounds are five standard errors.
+// The bounds of the differences are five standard errors.
 static void test_moments(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 
 struct table_reader {
-    // Every pin writes it, so it has a cache line of its own.
+    // Every pin writes this member, so it has a cache line of its own.
     _Alignas(64) _Atomic uint64_t epoch;
     struct reclaim *reclaim;
     struct table_reader *next;
@@ -89,10 +89,12 @@ void table_pin(struct table_reader *t)
     atomic_store_explicit(&t->epoch, now, memory_order_relaxed);
     atomic_fetch_add_explicit(
         epoch, 0,
-        memory_order_acq_rel); // the touch of the counter that reclaim.h describes
+        // The touch of the counter, by which pins and erases are ordered (reclaim.h).
+        memory_order_acq_rel);
 }
 
-// Unpins a reader. The release orders its accesses to rows before their reuse.
+// Unpins a reader. The release makes the reader's accesses to rows come before
+// the reuse of the rows.
 void table_unpin(struct table_reader *t)
 {
     atomic_store_explicit(&t->epoch, 0, memory_order_release);
@@ -103,7 +105,7 @@ uint64_t reclaim_stamp(struct reclaim *r)
     return atomic_fetch_add_explicit(&r->epoch, 1, memory_order_acq_rel);
 }
 
-// Returns the horizon: rows with stamps below it may be reused, now and later.
+// Computes the horizon: rows with stamps below it may be reused.
 static uint64_t horizon_of(struct reclaim *r)
 {
     uint64_t horizon = atomic_fetch_add_explicit(&r->epoch, 0, memory_order_acq_rel);

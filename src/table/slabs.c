@@ -23,8 +23,8 @@ static uint32_t clamp(uint64_t x, uint32_t low, uint32_t high)
     return x < low ? low : x > high ? high : (uint32_t)x;
 }
 
-// Returns the number of slabs in the extent that begins with slab `first`; it depends on
-// `first` only and is not stored.
+// Returns the number of slabs in the extent that begins with slab `first`; the number
+// depends on `first` only, so it is not stored.
 static uint32_t extent_slabs(const struct slabs *s, uint32_t first)
 {
     uint64_t most = clamp(EXTENT_BYTES_MAX / s->slab_bytes, 1, EXTENT_SLABS_MAX);

@@ -26,12 +26,13 @@
 enum {
     CHUNK = 1024, // keys that are searched, then created, together
     BLOCK = 8,    // keys that do one step together
-    LAG = 24,     // keys between two steps of a block, while prefetched memory arrives
+    // Keys between two steps of a block, so that prefetched memory has time to arrive.
+    LAG = 24,
 };
 
 static_assert(CHUNK <= UINT16_MAX && LAG % BLOCK == 0, "which[] is 16 bits");
 
-// The state of the search for a key of `rest`: `which` is its position in `keys`.
+// The state of the search for a key of `rest`: `which` is the key's position in `keys`.
 struct probe {
     const struct index_line *line; // the line that is being searched
     uint64_t match; // matching slots of the line that were not compared yet
@@ -74,7 +75,7 @@ static uint64_t row_key(struct table_slabs s, uint32_t handle)
 // unrolled.
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-// The loops that prefetch do nothing else, because while a prefetch waits for the
+// The loops that prefetch do nothing else: while a prefetch waits for the
 // translation of its address, the core can start only prefetches within the next few
 // hundred instructions.
 static ALWAYS_INLINE void prefetch_lines(struct search *x, uint32_t at, uint32_t n)
@@ -90,8 +91,8 @@ static ALWAYS_INLINE void prefetch_lines(struct search *x, uint32_t at, uint32_t
         prefetch(x->line[i]);
 }
 
-// Finds the first candidate of each key. A key without a candidate continues in the next
-// line if the line has overflowed.
+// Finds the first candidate of each key. A key without a candidate in its line continues
+// in the next line, if its line has overflowed.
 static ALWAYS_INLINE void match_tags(struct search *x, uint32_t at, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
@@ -125,7 +126,7 @@ static ALWAYS_INLINE void compare_keys(struct search *x, uint32_t at, uint32_t n
     x->n_rest = rest;
 }
 
-// Begins the search behind a key's first candidate.
+// Begins a key's search after its first candidate.
 static struct probe begin_probe(struct search *x, uint32_t i)
 {
     struct probe p = {.line = x->line[i], .which = i, .tag = x->tag[i]};
@@ -134,8 +135,8 @@ static struct probe begin_probe(struct search *x, uint32_t i)
     return p;
 }
 
-// Gets the next candidate of a key; TABLE_NONE if the search has moved to a line that is
-// not in the cache yet. Returns false if there are no more candidates.
+// Gets the next candidate of a key; TABLE_NONE if the search has moved on to another
+// line, which must be prefetched first. Returns false if no candidates are left.
 static bool next_candidate(struct probe *p, uint32_t *ret_handle)
 {
     if (p->match == 0) {
@@ -152,7 +153,8 @@ static bool next_candidate(struct probe *p, uint32_t *ret_handle)
     return true;
 }
 
-// Does one step for the keys that are retried, and prefetches for the next step.
+// Does one step of the search for each of the n keys that are retried, and prefetches the
+// memory for its next step.
 static uint32_t step_probes(struct search *x, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
@@ -180,8 +182,8 @@ static uint32_t block_length(const struct search *x, uint32_t at)
     return x->n - at < BLOCK ? x->n - at : BLOCK;
 }
 
-// Does the same three steps at the beginning and the end of a batch, where some of the
-// blocks are missing.
+// Does the same three steps at the beginning and the end of a batch, where only some of
+// the three blocks exist.
 static void search_edge(struct search *x, uint32_t at)
 {
     if (at < x->n)

@@ -50,7 +50,7 @@ struct table_options {
 
 struct table;
 
-// Returns the partition of a hash; with 0 bits there is one partition.
+// Returns the partition of a hash. With 0 bits the table has one partition.
 static inline uint32_t table_partition(uint64_t hash, uint32_t bits)
 {
     return bits == 0 ? 0 : (uint32_t)(hash >> (64 - bits));
@@ -62,8 +62,8 @@ void table_close(struct table *t); // NULL is fine; all readers must be unpinned
 const struct table_options *table_options(const struct table *t);
 
 // Reserves room in the index of an empty table, so that it need not grow in steps: for
-// each i below 2^bits, room for rows[i] keys whose hashes begin with the bits of i. The
-// call is a hint: nothing happens if the table is not empty or memory is short.
+// each i below 2^bits, there is room for rows[i] keys whose hashes begin with the bits of
+// i. The call is a hint: nothing happens if the table is not empty or memory is short.
 void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits);
 
 // Finds the handles of n keys, TABLE_NONE for keys without a row. Creates no rows, and
@@ -114,7 +114,7 @@ static inline uint64_t table_row_key(const float *row)
 
 // Prefetch all cache lines of the `bytes` bytes of a row, because most rows are too short
 // for the hardware's prefetcher to notice. table_row_prefetch_rest leaves out the first
-// line, which finding the row's key has read.
+// line, which is in the cache once the row's key was compared.
 static inline void table_row_prefetch_rest(const float *row, size_t bytes)
 {
     enum { LINE = 64, MAX_BYTES = 2048 };

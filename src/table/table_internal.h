@@ -18,21 +18,23 @@ enum {
     TABLE_STRIPES = 1 << TABLE_STRIPE_BITS,
 };
 
-// A stripe: the part of the table for a sixteenth of the hashes, which one lock guards.
-// Order of locks: stripe, then slabs or reclaim; no thread locks two stripes.
+// A stripe: the part of the table for a sixteenth of the hashes, which one lock guards. A
+// thread that holds a stripe's lock may take that of slabs or reclaim, and not the other
+// way round. No thread locks two stripes.
 struct stripe {
     // On cache lines of its own, since all threads read its head.
     _Alignas(128) struct index index;
     pthread_mutex_t lock;
     struct limbo limbo;
-    uint32_t next, end; // the unused rows of the stripe's current chunk
-    uint32_t spare;     // a row that was taken and then not needed, or TABLE_NONE
+    // The unused rows of the chunk from which the stripe takes rows now.
+    uint32_t next, end;
+    uint32_t spare; // a row that was taken and then not needed, or TABLE_NONE
     uint64_t inserts, erases;
-    bool ready; // lock and index are open
+    bool ready; // the lock and the index were opened
 };
 
 struct table {
-    struct table_slabs view; // the first member, as table_slabs() reads it there
+    struct table_slabs view; // must be the first member, as table_slabs() reads it there
     struct table_options options;
     uint64_t random_seed;
     struct stripe *stripes;

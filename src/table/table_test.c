@@ -392,7 +392,8 @@ static void test_collisions(void **state)
             uint64_t key = key_of_hash(fills[f].hash + i * fills[f].step);
             assert_int_equal(table_erase(t, &key, 1), 1);
         }
-        for (uint64_t i = 0; i < N; i++) { // the other keys move through several rounds
+        // Lets the entries of the other keys move several times.
+        for (uint64_t i = 0; i < N; i++) {
             row_of(t, key_of_hash(mix64(i + 1) >> 4));
             uint64_t key = key_of_hash(fills[f].hash + i * fills[f].step);
             assert_int_equal(find_one(t, key) == TABLE_NONE, i % 2 == 0);
@@ -403,9 +404,9 @@ static void test_collisions(void **state)
     }
 }
 
-// Measures the bytes per key while the table doubles, and the moves per insert. It uses
-// fewer keys under sanitizers, where half empty slabs count more, so the bytes are not
-// checked.
+// Measures the bytes per key while the table doubles, and the moves per insert. Under
+// sanitizers it uses fewer keys and does not check the bytes, because half-empty
+// slabs then count for more.
 static void test_memory(void **state)
 {
     (void)state;
@@ -438,7 +439,8 @@ static void test_memory(void **state)
     table_close(t);
 }
 
-// Reserved room is enough for its keys; without it, the index still grows.
+// The reserved room is enough for its keys. Without a reservation the index grows in
+// steps.
 static void test_reserve(void **state)
 {
     (void)state;
@@ -471,7 +473,7 @@ static void test_reserve(void **state)
 }
 
 // The memory of an erased row is not reused while a reader that may hold the row is
-// pinned; afterwards it is.
+// pinned; afterwards the memory is reused.
 static void test_reuse(void **state)
 {
     (void)state;
@@ -599,7 +601,8 @@ static void touch_shared(struct race *x, int rank, uint32_t at)
 {
     uint64_t keys[STEP];
     uint32_t h[STEP];
-    // The threads walk in different orders, so that each creates some of the keys.
+    // The threads walk through the keys in different orders, so that each
+    // creates some of the keys.
     for (uint32_t i = 0; i < STEP; i++)
         keys[i] = mix64((at + i) * (uint64_t)(2 * rank + 1) % SHARED);
     assert_int_equal(table_rows(x->t, keys, STEP, h), 0);

@@ -105,8 +105,8 @@ static void sort_keys(struct table_entry *x, size_t n, uint32_t shift)
         sort_bytes(x, n, shift);
 }
 
-// Changes at[p] from the number of rows of partition p to the position where they begin.
-// Returns the number of all rows.
+// Replaces each at[p], the number of rows of partition p, by the position of the first of
+// these rows. Returns the number of all rows.
 static uint64_t begins(uint64_t *at, uint32_t n)
 {
     uint64_t sum = 0;

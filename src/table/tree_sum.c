@@ -1,4 +1,4 @@
-// Sums by the tree. The walk follows the contributions instead of all leaves.
+// Sums by the tree. The walk visits the contributions, not all leaves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/tree_sum.h"

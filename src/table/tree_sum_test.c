@@ -1,5 +1,5 @@
-// Compares sums by the fixed tree with its definition; halves are added up in different
-// places.
+// Compares sums by the fixed tree with its definition; some halves are added up
+// beforehand.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/tree_sum.h"
@@ -78,7 +78,7 @@ static void same_as_naive_sum(void **state)
     assert_true(most > TREE_LEAVES / 2);
 }
 
-// Adds the parts one at a time, with a stack of partial sums.
+// Adds the parts one at a time, with a stack of partial sums, as servers can.
 static void one_at_a_time(void **state)
 {
     (void)state;
