@@ -105,8 +105,8 @@ static int run_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
     if (r->rows->check != NULL)
-        TRY(r->rows->check(r, e)); // refuses such rows here, so that the previous save
-                                   // is kept
+        // Checked here, so that a save with bad rows does not replace the previous one.
+        TRY(r->rows->check(r, e));
     struct saved_run *m = checkpoint_describe(r, result, finished, e);
     if (m == NULL)
         return e->code;
@@ -142,14 +142,17 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     int rc = run_save(r, finished, result, e);
     double seconds = clock_seconds() - start;
     result->save_seconds += seconds;
-    // A save whose batch was reached too late has not failed; it is tried again.
+    // A save has not failed if the batch that it was announced for had already
+    // passed: it is tried again.
     bool late = rc != 0 && (rc == TUG_EINTERRUPTED ||
                             (e != NULL && e->reason == REASON_SAVE_PASSED));
     if (!late)
         train_facts_saved(facts, rc == 0 ? result->saved : NULL, seconds, r->at.epoch,
                           e != NULL ? e->text : NULL);
     if (!late && rc != 0 && e != NULL && e->reason == REASON_NONE)
-        e->reason = REASON_SAVE_FAILED; // for the alert: the run ends with this error
+        // The run ends with this error, so an alert can tell that the save was the
+        // reason.
+        e->reason = REASON_SAVE_FAILED;
     (void)train_facts_state(facts, before);
     return rc;
 }
@@ -170,9 +173,10 @@ static void stand_at(struct run *r, const struct saved_run *m)
     numbering_join(r->rows->known(r), m->numbers);
 }
 
-// Checks that a resumed run has the options of its save; the reader must be open. If
-// --data-in is not given, the choice in the save (in memory or streamed) is used, because
-// it depended on the memory of the machine that saved, not on an option.
+// Checks that a resumed run has the options of its save; the reader must be open.
+// If --data-in is not given, the run reads the data as the earlier run did (into
+// memory or streamed), because that choice depended on the memory of the earlier
+// machine, not on an option.
 static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
                         struct err *e)
 {
@@ -213,8 +217,8 @@ void checkpoint_tell_over(const struct run *r, struct train_result *ret)
     ret->within_pass = ret->nothing_to_do && saved_run_within_pass(&r->start->run);
 }
 
-// Refuses to continue a run without its validation data: the model is the best pass, and
-// later passes could not be compared with it.
+// Refuses to continue a run that had validation data without such data: the model is that
+// of the best pass, and later passes could not be compared with it.
 static int still_validates(const struct run *r, const struct saved_run *m, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -309,7 +313,8 @@ static int init_from(struct run *r, struct err *e)
     if (!sparse || !numbering_has(&m->schema))
         return 0;
     struct numbering *known = r->rows->known(r);
-    numbering_copy(&r->before, known); // rows_own knows the rows that it has loaded
+    // rows_own itself notes the keys of the rows that it loads.
+    numbering_copy(&r->before, known);
     numbering_join(&r->before, m->numbers);
     r->before.columns = m->columns;
     numbering_add_fields(&r->before, m->first_field, m->fields_end);
@@ -346,7 +351,7 @@ int checkpoint_start(struct run *r, struct err *e)
 }
 
 // Lists the options in which the run differs from the save `m`, before a reader exists.
-// It assumes that the data would give the model the save's settings.
+// It assumes that the settings that follow from the data are those of the save.
 static int differ_by_config(const struct run *r, const struct saved_run *m,
                             char ret[RUN_OPTIONS_TEXT_MAX], struct err *e)
 {
@@ -470,7 +475,7 @@ static int check_new_out(const char *out, const char *publish, struct err *e)
             "--out %s already holds a saved model: give --resume to continue it, or "
             "another directory",
             out);
-    // Make it now, so that an error does not come after hours of training.
+    // The directory is made now, so that an error does not come after hours of training.
     TRY(file_make_dir(out, e));
     return saved_none(out, publish)
                ? 0

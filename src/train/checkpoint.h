@@ -14,9 +14,9 @@
 int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
                          struct err *e);
 
-// Returns the note of the pass that the driver of a killed scheduler had opened, if this
-// run goes on with that pass; else NULL. Such a run resumes, but no rows are loaded: the
-// servers have them.
+// Returns the note about the pass that was open when the scheduler was killed
+// (train/saved/kept_run.h), if this run goes on with that pass; else NULL. Such a run
+// loads no rows: the servers still have them.
 const struct kept_run *checkpoint_kept(const struct train_config *c);
 
 // Returns a save's description of the run, which the caller frees (saved_run_free, then
@@ -41,8 +41,8 @@ int checkpoint_also_differs(const struct run *r, int rc, struct err *e);
 // is the same as before.
 int checkpoint_check_data(struct run *r, struct err *e);
 
-// Resumes from the save that checkpoint_find has found (--resume), or begins with the
-// tables of that save (--init-from).
+// Resumes from the save that checkpoint_find has found (--resume), or begins a new run
+// with the tables of that save (--init-from).
 int checkpoint_start(struct run *r, struct err *e);
 
 // Warns if the features of the data and of the model of --init-from are numbered

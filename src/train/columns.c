@@ -117,7 +117,8 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
     int rc = s.names != NULL && s.open != NULL
                  ? search(&s, e)
                  : err_nomem(e, "the columns of a csv file");
-    // The reader reports names that were not found, together with other missing columns.
+    // If some names were not found, the reader later reports them together with
+    // other missing columns.
     *ret = rc == 0 && s.open->text_len == 0;
     mem_free(s.names);
     mem_free(s.open);

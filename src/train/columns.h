@@ -9,15 +9,16 @@
 #include "train/config.h"
 
 // Looks for each column of --drop in the headers of --data, --test and --valid, in those
-// files that can be read here. Sets *ret if every column was found, in which case the
-// first header need not have all of them.
+// files that can be read here. Sets *ret to whether every column was found. If so, the
+// header of the first file need not have all of them.
 int columns_check_drop(const struct train_config *c, bool *ret, struct err *e);
 
 // Reads the first lines of the first file that has lines, and completes `r` from them:
 // the names of the columns and the bins of numbers, unless they are known.
 int columns_decide(struct reader *r, struct source *s, struct err *e);
 
-// Copies the format and the loss, which the reader knows by now, into the configuration.
+// Copies the format and the loss that the reader has found in the data into the
+// configuration.
 void columns_complete(struct train_config *c, const struct reader *r);
 
 #endif

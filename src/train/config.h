@@ -38,9 +38,8 @@ enum { TRAIN_LABEL_MAX = 64 };
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
-// The place where update rules are applied on a cluster (train_cluster/exchange.h). AUTO chooses
-// the server in sync mode and for rules whose state cannot be added up, and else the
-// worker.
+// Where update rules are applied on a cluster (train_cluster/exchange.h). AUTO: on
+// servers in sync mode and for rules whose states cannot be added up, else in workers.
 enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
 
 // The greatest number of batches that a worker pulls, computes and pushes at the same
@@ -70,15 +69,18 @@ struct train_cluster {
     uint32_t dense_staleness;
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // options of the client (client_options)
-    bool backups;       // idle workers also train on pieces that others have not finished
+    // Workers without other work also train on pieces that other workers have not
+    // finished.
+    bool backups;
     bool workers_score; // workers score --valid and --test; else the driver does
     // If true, the examples of all workers are distributed again before the first pass:
     // at random (`shuffle_by` NULL), or so that examples with equal texts in the columns
     // `shuffle_by` ("a,b") come to the same worker.
     bool shuffle;
     const char *shuffle_by;
-    // For the driver: the scheduler keeps the notes with which passes are opened, in a
-    // journal; and the note of the pass to go on with, NULL if the run begins.
+    // For the driver: `keeps` says whether the scheduler keeps the notes
+    // about open passes in a journal (--state); `kept` is the note about the
+    // pass to go on with, or NULL.
     bool keeps;
     const struct kept_run *kept; // train/saved/kept_run.h
 };

@@ -13,8 +13,8 @@ struct course {
     // Whether this process reads the training data.
     bool reads_data;
 
-    // Either may be NULL. `open` is called once r->rows are open, before the save that
-    // the run begins with is loaded; `begin` is called after that save is loaded.
+    // `open` is called once r->rows are open, before the save that the run begins with is
+    // loaded; `begin` is called after that save was loaded. Either may be NULL.
     int (*open)(struct run *r, struct err *e);
     int (*begin)(struct run *r, struct err *e);
     // Reports to other processes that the run has ended, and why (code 0: the work is
@@ -24,9 +24,10 @@ struct course {
 
     // Trains on the current pass, from the run's position in it to its end.
     int (*pass)(struct run *r, struct train_result *result, struct err *e);
-    // Scores --valid or --test, by the rows of the training or by those of the best pass,
-    // on the nodes that do the passes, if config.cluster says so. Fills in the metrics of
-    // each task. NULL: only this process can score.
+    // Scores --valid, or --test if `test` is true, on the nodes that do the
+    // passes (train_cluster.workers_score): by the trained rows, or by those of
+    // the best pass if `best` is true. Fills in the metrics of each task. NULL:
+    // only this process can score.
     int (*score)(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
     // Returns the sums over the pass so far, for each label, and resets them.
     struct metrics_stream *(*streams)(struct run *r);

@@ -28,9 +28,10 @@ struct train_facts {
     bool diverged;
     uint32_t pass, passes, best_pass;
     double share, loss, base_loss, auc, valid_loss, valid_auc;
-    double rate, rate_seconds; // examples a second; seconds of the last progress
-    // The time at which the training went on after a validation or save, in which no
-    // example is trained; 0: none was made.
+    // Examples a second; the trained seconds at the last progress.
+    double rate, rate_seconds;
+    // The time at which training went on after the last validation or save; 0:
+    // there was none so far.
     uint64_t resumed_ns;
     uint64_t examples, batches;
     _Atomic uint64_t told_ns; // time at which the number of examples last increased
@@ -45,7 +46,7 @@ struct train_facts {
     double save_seconds, saved_unix;
     uint32_t save_pass;
     char saved[FILE_PATH_MAX];
-    char save_error[ERR_TEXT_MAX]; // of the last save; "": it did not fail
+    char save_error[ERR_TEXT_MAX]; // the error of the last save; "": it did not fail
 };
 
 int train_facts_open(struct train_facts **ret, struct err *e)

@@ -40,7 +40,8 @@ enum train_state train_facts_state(struct train_facts *f, enum train_state state
 // call it, as often as it likes.
 void train_facts_alive(struct train_facts *f);
 
-// Returns whether the last progress is at least a second old.
+// Returns whether at least a second has passed since the number of examples last
+// increased.
 bool train_facts_due(const struct train_facts *f);
 // The progress of a pass. `share` is the part of the pass that is done, -1 if unknown;
 // `m` has the metrics of the first label over the pass so far.
@@ -52,7 +53,7 @@ struct train_now {
 };
 void train_facts_progress(struct train_facts *f, const struct train_now *now);
 
-// The tables of a run in this process, as they are now.
+// The tables of a run in this process, with their figures at this moment.
 enum { TRAIN_TABLES = 2 };
 struct train_table {
     const char *name; // never freed
@@ -70,7 +71,7 @@ void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t b
 // reason `why` (may be NULL).
 void train_facts_saved(struct train_facts *f, const char *path, double seconds,
                        uint32_t pass, const char *why);
-// Records the end; code 0 of `why`: the work is done.
+// Records the end of the run. If why->code is 0, the run has succeeded.
 void train_facts_end(struct train_facts *f, const struct err *why);
 
 // Writes the member `name` into an open object; `facts` is a struct train_facts.

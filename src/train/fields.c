@@ -27,8 +27,8 @@ static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_m
     return 0;
 }
 
-// Reports why the data has no field: by its first bad line, or because no line has a
-// feature.
+// Sets the error that the data has no field: the error in its first bad line, or else
+// that no line has a feature.
 static int no_fields(struct dataset_options *o, struct err *e)
 {
     uint32_t fields = 0;
@@ -55,7 +55,8 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
         .team = team,
         .resolve = dataset_resolve_nothing,
         .max_chunks = WINDOW_CHUNKS,
-        .max_bad_lines = UINT64_MAX, // the reading for training counts them and may stop
+        // Bad lines are counted when the data is read for training, which may then stop.
+        .max_bad_lines = UINT64_MAX,
         .bad_lines = &bad,
     };
     TRY(source_open(&o.source, &s, e));

@@ -20,9 +20,9 @@ int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
                  const atomic_bool *interrupted, struct model_options *m, struct err *e);
 
-// Sets m->numbers, the columns of numbers, for a model with data_norm. Only csv and
-// multislot have such columns. Returns TUG_EUSAGE if there is none, or there are too
-// many.
+// Sets m->numbers, the columns of numbers, for a model with data_norm. Only
+// csv and multislot have such columns. Returns TUG_EUSAGE if the data has no
+// such column, or too many.
 int fields_numbers(const struct schema *s, struct model_options *m, struct err *e);
 
 // fields_dims sets m->dims from "COLUMN=N,..." (NULL: none) and the names of the data's
@@ -36,8 +36,8 @@ void fields_dims_print(const struct schema *s, const struct model_options *m,
 
 // Returns TUG_EDATA about the first example with a field for which the model has no
 // vectors: a test file can have fields that the training data did not have. File names
-// come from `s` or `p`, from whichever the data was loaded. Adds the fields to `seen` (may
-// be NULL) if the model needs them.
+// for the error come from `s` or `p`: from the one by which the data was loaded. Adds the
+// fields to `seen` (may be NULL) if the model needs them.
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
                  const struct model_options *m, struct numbering *seen, struct err *e);
 

@@ -48,7 +48,7 @@ static int check_lines(const struct train_config *c, struct reader *r, const cha
         rc = header ? reader_header(r, line, n, &layout, e)
                     : reader_line(r, layout, line, n, &x, e);
         if (rc == TUG_EDATA && !header && c->max_bad_lines > 0)
-            rc = 0; // the reading of the whole file counts bad lines
+            rc = 0; // bad lines count when the whole file is read
         else if (rc == TUG_EDATA && *ret_line == 1)
             reader_explain_first(r, line, n, e);
         if (rc == 0 && x.n > 0)

@@ -290,7 +290,7 @@ int history_check_file(const char *path, const struct data_files *read, bool con
     TRY(encoder_check_name("--history", path, true, e));
     TRY(save_check_output("--history", path, e));
     if (stat(path, &s) != 0)
-        return 0; // writing the file reports why it cannot be written
+        return 0; // the error comes when the file is written
     if (!S_ISREG(s.st_mode) && !is_stream(&s))
         return err_set(e, TUG_EUSAGE,
                        "--history: '%s' is neither a file, nor a pipe, "

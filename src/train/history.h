@@ -28,7 +28,7 @@ struct history_pass {
     uint64_t examples; // examples trained on, without those held out for validation
     double seconds;    // time of reading, training and validation, without saves
     bool validated;
-    bool best; // validation was better than after all earlier passes
+    bool best; // validation was better after this pass than after all earlier ones
     // For each label: scores of the training examples, taken before the run trained on
     // them, and of the validation data.
     struct history_score seen[LABELS_MAX], valid[LABELS_MAX];
@@ -66,10 +66,10 @@ int history_print(const struct history *h, struct buf *to, struct err *e);
 int history_parse(struct history *ret, const char *text, size_t n, const char *name,
                   struct err *e);
 
-// The file of --history. history_check_file returns TUG_EUSAGE if the file is something
-// else, one that the run reads, or the record of another run, unless this run may continue
-// that one (`continues`). history_begin_file writes all passes so far in place
-// of an older record; history_append adds the newest pass. A pipe or a device (a
+// The file of --history. history_check_file returns TUG_EUSAGE if the file exists and is
+// not such a record, if the run reads it, or if it is the record of another run, unless
+// this run continues that one (`continues`). history_begin_file writes all passes so far
+// in place of an older record; history_append adds the newest pass. A pipe or a device (a
 // terminal) is opened once and gets line by line.
 struct data_files;
 int history_check_file(const char *path, const struct data_files *read, bool continues,

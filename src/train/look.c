@@ -299,8 +299,8 @@ static int fetch_row(struct look *l, const struct run *r, const struct fetched *
                       shape_of(row + g[1].weights, g[1].n).norm);
 }
 
-// Appends a metric. In sync mode, the workers of a cluster report metrics only at the end
-// of a pass.
+// Appends a metric. In sync mode it may be missing: the workers of a cluster then report
+// metrics only at the end of a pass.
 static int fetch_metric(struct look *l, const struct metrics *seen, const char *name,
                         double x)
 {

@@ -104,9 +104,9 @@ static struct metrics_stream *streams(struct run *r)
 
 // ----------------------------------------------------------- loading windows of the data
 
-// Loads the window at `next`, which then becomes the run's position. Until then the
-// position is the end of the previous window, so that a run interrupted here resumes from
-// there.
+// Loads the window at `next`, which then becomes the run's position. Until it
+// is loaded, the position is the end of the previous window, so that an
+// interrupted run resumes there.
 static int load_window(struct run *r, struct position next, struct train_result *result,
                        struct err *e)
 {
@@ -120,7 +120,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
                                     : 1,
         .max_bad_lines = r->config->max_bad_lines,
         .bad_lines = &r->bad_lines,
-        // State for validation.
+        // For validation: the columns of --group.
         .keep_option = "--group",
     };
     struct merge merge = {0};
@@ -175,7 +175,7 @@ static double passes_done(const struct run *r, uint64_t end)
                            r->streaming ? 0 : dataset_size(r->data));
 }
 
-// Returns the number of the batch at which the team must stop next.
+// Returns the number of the batch before which the team must stop next.
 static uint64_t next_stop(const struct run *r, uint64_t end)
 {
     const uint64_t every[] = {r->config->save_batches, r->config->log_batches,
@@ -298,8 +298,8 @@ static int loop_look(struct run *r, struct err *e)
     return look_now(r->look, r, &m, e);
 }
 
-// Adds a point for the report between two stretches. The end of the pass is also a point,
-// so no point is added shortly before it.
+// Adds a point for the report between two stretches. A point is also added at the end of
+// the pass, so none is added shortly before the end.
 static void note_course(struct run *r, uint64_t end)
 {
     struct report_data *p = r->config->report_data;

@@ -9,7 +9,7 @@
 
 enum { MERGE_COLUMN_MAX = 256, MERGE_LINES_MAX = 64 };
 
-// The state of a load that merges; a zeroed struct merges nothing.
+// The state of a load that merges lines. A zeroed struct merges no lines.
 struct merge {
     char column[MERGE_COLUMN_MAX];
     struct dataset_merged done;

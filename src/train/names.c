@@ -32,9 +32,9 @@ struct names {
     // For each word: the last example that had it, from 1, so that an example counts
     // once.
     uint64_t *last;
-    size_t cap;             // room for words in both arrays
-    uint64_t max, left_out; // words that may be kept; occurrences of words that were not
-                            // kept
+    size_t cap; // room for words in both arrays
+    // Most words that are kept; how often words occurred that were not kept.
+    uint64_t max, left_out;
 };
 
 int named_columns_open(struct named_columns *c, const struct reader *r, struct err *e)
@@ -184,7 +184,7 @@ static int names_read_text(struct names *n, const struct reader *r, uint32_t slo
     return 0;
 }
 
-// Copies the next name of the list, and advances *at past it.
+// Copies the name at *at, and moves *at to the next name.
 static void next_column(const char **at, char name[WORD_MAX])
 {
     size_t len = strcspn(*at, ",");

@@ -314,7 +314,7 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     p->last_ns = now;
     p->last_examples = m->examples;
     p->last_epoch = epoch;
-    // Plain lines get rarer: after 1 s, 2 s, 4 s, ... up to a minute.
+    // Lines are printed less and less often: after 1 s, 2 s, 4 s, ... up to every minute.
     uint64_t run = now - p->start_ns;
     uint64_t pause = run < PLAIN_NS           ? PLAIN_NS
                      : run > 60ull * PLAIN_NS ? 60ull * PLAIN_NS
@@ -322,8 +322,9 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     p->next_ns = now + (p->terminal ? TERMINAL_NS : pause);
 }
 
-// Warns of labels that no example of the pass has. Training succeeds even if the column
-// of a label is empty throughout, for example in a wrong file.
+// Warns of labels that no example of the pass has. Without the warning a user would not
+// see that the column of a label is empty, for example because the file is a wrong one:
+// training succeeds all the same.
 static void warn_of_missing_labels(struct progress *p, const struct metrics *m)
 {
     for (uint32_t i = 0; i < p->labels && p->labels > 1 && !p->warned; i++)

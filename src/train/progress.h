@@ -30,11 +30,11 @@ int progress_name_labels(struct progress *p, const struct schema *s, struct err 
 void progress_close(struct progress *p); // `p` may be NULL; ends a line that is being
                                          // drawn
 
-// From this call on, events about the running pass are due, too: with log_batches at each
-// line, else by their own clock.
+// From this call on, progress_at also says when an event about the running pass is due:
+// with log_batches at each line, else by a clock of the events.
 void progress_set_events(struct progress *p, struct tfevents *events);
-// From this call on, the facts of the run (train/facts.h) are due, too, about once a
-// second.
+// From this call on, progress_at also says when the facts of the run (train/facts.h) are
+// due: about once a second.
 void progress_set_facts(struct progress *p, struct train_facts *facts);
 
 // Returns whether the team should stop, so that a line can be printed or because a signal
@@ -43,7 +43,7 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 
 // Notes that `batches` batches of the run are done; a caller may skip numbers. Prints the
 // dots that are due. Returns whether a line or an event is due, by batches or else by the
-// clock. The first call only says at which batch the run begins.
+// clock. The first call only tells the progress at which batch the run begins.
 bool progress_at(struct progress *p, uint64_t batches);
 
 // With log_batches: computes the metrics of the examples since the previous call from

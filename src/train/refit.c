@@ -18,8 +18,7 @@ struct train_config refit_search(const struct train_config *c)
     search.save_passes = 0;
     search.save_batches = search.keep_names = 0;
     search.test = (struct path_list){0};
-    // The first run, which finds the number of passes, does not write these files; the
-    // final training writes them.
+    // Only the second run writes these files.
     search.dump = search.history_file = search.tfevents = NULL;
     search.report_data = NULL;
     return search;

@@ -39,7 +39,8 @@ void report_data_end(struct report_data *p)
 
 void report_data_warn(struct report_data *p, const char *text)
 {
-    // If memory is short, or the page has many warnings, this one is missing.
+    // If memory is short, or the page already has many warnings, this warning is left
+    // out.
     if (buf_add(&p->warnings, text, strlen(text)) == 0)
         (void)buf_add(&p->warnings, "\n", 1);
 }

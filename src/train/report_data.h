@@ -40,7 +40,7 @@ struct report_data {
 void report_data_free(struct report_data *p);
 
 // Drops the data of an earlier run, and collects this thread's warnings until
-// report_data_end. If `p` is NULL, this function and those below do nothing.
+// report_data_end. If `p` is NULL, this function and the following ones do nothing.
 void report_data_begin(struct report_data *p);
 void report_data_end(struct report_data *p);
 
@@ -53,8 +53,8 @@ uint64_t report_data_every(const struct report_data *p, uint32_t passes,
 // added.
 void report_data_note(struct report_data *p, uint32_t pass,
                       const struct metrics_stream *seen, enum loss loss);
-// Does what report_data_note does, if since the last point at least 1/REPORT_DATA_STEPS of the
-// pass was done (more if there are many passes).
+// Does what report_data_note does, if since the last point at least 1/REPORT_DATA_STEPS
+// of the pass was done (a greater part if the run has many passes).
 void report_data_note_share(struct report_data *p, uint32_t pass, double share,
                             const struct metrics_stream *seen, enum loss loss);
 

@@ -63,7 +63,7 @@ struct worker {
     struct living_steps *steps;
     int rc; // TUG_ENOMEM; or TUG_EDATA: the score of example `bad` is not finite
     uint64_t bad;
-    _Alignas(64) char apart; // keeps workers on separate cache lines
+    _Alignas(64) char apart; // padding that keeps workers on separate cache lines
 };
 
 // The form of rows in this process, for the code that updates them.
@@ -81,7 +81,7 @@ struct local_run {
     float **blocks;              // the rows of the model's dense parameters
     struct run_row row;          // the form of a feature's row
     struct averaging *averaging; // with rows_own: the mean of the parameters, or NULL
-    // The rows, instead of the tables in `parameters`; used with rows_living.
+    // With rows_living: the rows, which replace the tables in `parameters`.
     struct living_rows *living;
 
     // The stretch of batches that the team is working on.
@@ -89,19 +89,21 @@ struct local_run {
     struct hot_rows hot; // the hot rows of the data set or window
     atomic_uint_fast64_t next_batch;
     uint64_t last_batch;
-    atomic_bool stop; // set when a worker failed or was interrupted, or a line is due
+    // Set when a worker failed or was interrupted, or a line of progress is due.
+    atomic_bool stop;
 };
 
 struct run {
     const struct train_config *config; // points to `own`
-    struct train_config own; // a copy of the caller's, completed by what is known of the
-                             // data
+    // A copy of the caller's configuration, completed by what the data shows.
+    struct train_config own;
     struct reader_options given; // the reading options as the user gave them
     // Whether the run continues a save, by --resume or because --out holds a run.
     bool resumes;
     struct run_start *start;        // the save of --resume or --init-from; NULL: none
     struct identity *data_identity; // identity of the files of --data
-    uint64_t columns; // columns of the widest matrix in the data; 0: the data is files
+    // Number of columns of the widest matrix in the data; 0: the data is files.
+    uint64_t columns;
     const struct course *course; // the code that does the passes
     const struct run_rows *rows; // holds the rows
     struct local_run local;      // with course_local; else zeroed
@@ -112,14 +114,15 @@ struct run {
     // The numbering of the save's features, until the training data was compared with it;
     // used with --init-from.
     struct numbering before;
-    struct numbering fields;   // only its fields are used: those of all training data
+    // Numbering of which only the fields are used: those of all training data.
+    struct numbering fields;
     const struct model *model; // the model on the rows that are trained
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of the data, or the current window
     bool streaming;
     struct position at;
-    uint64_t bad_lines; // lines skipped in the pass
+    uint64_t bad_lines; // number of lines skipped in the pass so far
     struct err
         unrecorded; // the reason why a pass is missing in --history; code 0: none is
     struct metrics last_pass; // metrics of the first label over the last pass, taken
@@ -136,7 +139,7 @@ struct run {
     bool has_best;
     double best_loss;
     uint32_t best_epoch, passes_since_best;
-    union { // of the first label, and of each label
+    union { // metrics of the first label, and of each label
         struct metrics best_valid, best_valids[LABELS_MAX];
     };
 
@@ -152,7 +155,7 @@ struct run {
 struct updater {
     int (*open)(struct run *r, struct err *e); // called once, when the workers exist
     void (*close)(struct run *r);
-    // called when another data set was loaded
+    // Called when another data set or window was loaded.
     int (*begin_data)(struct run *r, struct err *e);
     // A function for all members of the team. Trains on the batches [next_batch,
     // last_batch), or on fewer if `stop` is set, and leaves next_batch at the first batch
@@ -174,10 +177,12 @@ int run_open_reader(struct run *r, struct err *e);
 bool run_interrupted(const struct run *r);
 // Returns whether an interrupted run saves its progress.
 bool run_saves_when_interrupted(const struct run *r);
-// Returns whether an interrupted run must leave the pass at once (run_rows.whole_passes).
+// Returns whether the run was interrupted and leaves its pass unfinished
+// (run_rows.whole_passes).
 bool run_leaves_pass(const struct run *r);
 
-// Returns whether an action that is done every `every` batches is due after `batches`.
+// Returns whether something that is done every `every` batches is due after
+// `batches` batches; 0: never.
 bool run_due(uint64_t batches, uint64_t every);
 
 // Returns how many of the first `examples` of the data --valid FRACTION holds out.

@@ -7,8 +7,8 @@
 
 #include "train/run.h"
 
-// Returns whether other processes read --valid and --test, so that this one need not see
-// them.
+// Returns whether other processes read --valid and --test, so that this process
+// need not see these files.
 static inline bool scoring_elsewhere(const struct train_config *c)
 {
     return c->cluster != NULL && c->cluster->workers_score;

@@ -25,7 +25,8 @@ enum {
     TAG_MAX = 32 + TRAIN_LABEL_MAX,
     // Each value of a chart has at most this many bytes beside its tag.
     VALUE_BYTES = 16,
-    POINTS = 500, // number of events while the age of the run grows by the factor e
+    // Number of events during the time in which the age of the run grows by the factor e.
+    POINTS = 500,
 };
 
 struct tfevents {
@@ -33,11 +34,11 @@ struct tfevents {
     const struct history *history;
     enum loss loss;
     char path[FILE_PATH_MAX];
-    uint64_t finished;  // examples of the finished passes
+    uint64_t finished;  // number of examples of the finished passes
     uint64_t resumed;   // examples of the pass before the run was resumed in it
     uint64_t last_step; // step of the last event; steps never decrease
     uint64_t begin_ns, last_ns, next_ns;
-    uint64_t last_examples; // the `examples` of the last event
+    uint64_t last_examples; // the argument `examples` of the last event
     // For each label, the sums of the pass at the last event; the last element has the sums
     // since that event, for one label at a time.
     struct metrics_stream *before;
@@ -101,7 +102,8 @@ static int put_bytes(struct buf *b, uint32_t number, const void *bytes, size_t n
     return buf_add(b, bytes, n);
 }
 
-// Numbers of fields in tensorflow/core/util/event.proto and framework/summary.proto.
+// The numbers of the fields that are written: see tensorflow/core/util/event.proto and
+// framework/summary.proto.
 enum {
     EVENT_WALL_TIME = 1,
     EVENT_STEP = 2,
@@ -145,15 +147,15 @@ static int frame(struct tfevents *t)
     return put_little(r, masked_crc(t->event.data, t->event.len), 4);
 }
 
-// Writes the event that was built. After an error nothing more is written: a reader stops
-// at a damaged record.
+// Writes the event that was built. After an error no further events are written, because
+// readers stop at a damaged record.
 static int write_event(struct tfevents *t, int built)
 {
     if (built != 0 || frame(t) != 0)
         return err_nomem(&t->failed, "an event of --tfevents");
     struct iovec part = {t->record.data, t->record.len};
     ssize_t done = disk_write(t->fd, &part, 1);
-    if (done >= 0) // only a part was written, and errno is not set
+    if (done >= 0) // only a part was written, so errno has no reason
         errno = ENOSPC;
     return done == (ssize_t)t->record.len
                ? 0
@@ -204,7 +206,7 @@ static int put_score(struct tfevents *t, uint32_t label, const char *of, double 
     if (t->history->labels > 1) {
         name[0] = '/';
         memcpy(name + 1, t->history->label[label], TRAIN_LABEL_MAX);
-        printable_make(name); // a protobuf's text must be UTF-8
+        printable_make(name); // made printable, as a text in a protobuf must be UTF-8
     }
     snprintf(tag, sizeof(tag), "loss/%s%s", of, name);
     TRY(put_value(t, tag, loss));
@@ -272,7 +274,7 @@ void tfevents_window(struct tfevents *t, uint64_t examples,
 static int build_pass(struct tfevents *t, const struct history_pass *p,
                       const struct metrics_stream *seen)
 {
-    t->resumed = 0; // p counts all of the pass
+    t->resumed = 0; // now 0, as p counts all examples of the pass
     TRY(begin_event(t, step_of(t, p->examples)));
     buf_clear(&t->values);
     TRY(put_windows(t, seen));
@@ -333,7 +335,7 @@ int tfevents_check(const char *dir, const char *out, struct err *e)
     if (stat(dir, &s) == 0 && !S_ISDIR(s.st_mode))
         return err_set(e, TUG_EUSAGE, "--tfevents: '%s' is not a directory: give one",
                        dir);
-    return 0; // making the directory reports why it cannot be made
+    return 0; // the error comes when the directory is made
 }
 
 // Readers read the files of a directory in the order of their names, so the file of a

@@ -52,7 +52,7 @@ void tfevents_window(struct tfevents *t, uint64_t examples,
 // pass.
 void tfevents_pass(struct tfevents *t, const struct metrics_stream *seen);
 
-// A file that can't be written does not end the run. Returns the first error, or NULL.
+// If a file cannot be written, the run goes on. Returns the first such error, or NULL.
 const struct err *tfevents_failed(const struct tfevents *t);
 
 #endif

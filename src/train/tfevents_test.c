@@ -64,7 +64,8 @@ static void written_at_once(void **state)
     assert_true(size_of(path) > n);
     char *bytes = files_read(path, &n);
     assert_non_null(memmem(bytes, n, "loss/window/click", 17));
-    assert_null(memmem(bytes, n, "loss/window/buy", 15)); // it has no example
+    // The label buy has no example in the window.
+    assert_null(memmem(bytes, n, "loss/window/buy", 15));
     assert_non_null(memmem(bytes, n, "loss/valid/buy??", 16));
     mem_free(bytes);
     tfevents_close(t);

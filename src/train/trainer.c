@@ -43,7 +43,8 @@ bool run_saves_when_interrupted(const struct run *r)
     return r->config->out != NULL && !r->config->all_or_nothing;
 }
 
-// An interrupted run that saves nothing need not finish its pass.
+// With whole_passes an interrupted run finishes its pass for the save only; so it leaves
+// the pass if it saves nothing.
 bool run_leaves_pass(const struct run *r)
 {
     return run_interrupted(r) &&
@@ -186,8 +187,8 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
                      r->config->reader.loss);
     if (valid != NULL) {
         (void)train_facts_state(r->config->facts, TRAIN_VALIDATING);
-        // if validation is interrupted, the pass is not finished, and --resume validates
-        // again
+        // If validation is interrupted, the pass does not count as finished, and a
+        // resumed run validates again.
         TRY(scoring_validate(r, result->examples, valids, e));
         (void)train_facts_state(r->config->facts, TRAIN_TRAINING);
     }
@@ -299,7 +300,7 @@ static void fill_result(struct run *r, struct train_result *result)
     result->labels = name_labels(r, result->label);
     result->held_out = run_held_out(r, result->examples);
     result->best_epoch = r->best_epoch;
-    // adds the examples of an unfinished pass
+    // adds the examples of a pass that was not finished
     result->trained_examples += r->course->streams(r)->examples;
     r->rows->fill_result(r, result);
     result->streamed = r->course->reads_data ? r->streaming
@@ -368,7 +369,7 @@ static int keep_names(struct run *r, struct err *e)
     return rc;
 }
 
-// Continues the sums of a run that goes on.
+// Takes over the totals of a run that goes on after its scheduler was killed.
 static void take_totals(const struct kept_run *kept, struct train_result *result)
 {
     if (kept == NULL)
@@ -404,7 +405,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(progress_name_labels(r->progress, reader_schema(r->reader), e));
     TRY(parameters_open(&r->parameters, &model, e));
     r->model = &r->parameters.model;
-    // A driver of workers needs no guard: it computes nothing itself.
+    // A driver of workers does not warn, as it computes nothing itself; its workers do.
     if (r->course->reads_data || c->cluster->peer != NULL)
         guard_layers(&model);
     if (r->rows->open != NULL)

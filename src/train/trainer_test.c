@@ -114,14 +114,16 @@ static void interrupted(void **state)
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_int_equal(result.trained_examples, 0);
         c.valid_part.share = 0.3;
-        c.out = "somewhere"; // a missing directory is not the reason for the end
+        // The directory is missing, but the error is the interruption.
+        c.out = "somewhere";
         assert_int_equal(refit_run(&c, &result, &e), TUG_EINTERRUPTED);
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_null(strstr(e.text, "no --out"));
     }
 }
 
-// A fraction that leaves no example on one side is an error.
+// A fraction of --valid that leaves no example for training or for
+// validation is an error.
 static void nothing_left(void **state)
 {
     (void)state;
@@ -204,8 +206,8 @@ static void saves_that_would_fail(void **state)
     assert_string_equal(column.name, "b");
 }
 
-// Means that decay (moments) cannot be added up over several workers, because the sum
-// would fall below zero.
+// The states of some rules are decaying means (moments). Changes of several workers to
+// them cannot be added up, because the sum would fall below zero.
 static void hot_rows_that_decay(void **state)
 {
     (void)state;
@@ -223,8 +225,8 @@ static void hot_rows_that_decay(void **state)
     train(&c);
 }
 
-// Uses one thread. Sources still read ahead in other threads, so the n-th allocation may
-// be theirs.
+// Uses one thread. The threads that read ahead allocate, too, so the n-th allocation
+// may be one of theirs.
 static void failing_allocations(void **state)
 {
     (void)state;

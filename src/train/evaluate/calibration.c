@@ -7,8 +7,8 @@
 
 #include "base/maths.h"
 
-// Returns the end of the bin that begins at `first`: `wanted`, or later, so that the bin
-// includes all examples with the score of its last one.
+// Returns the end of the bin that begins at `first`: `wanted`, or a later index, so that
+// all examples with the same score are in one bin.
 static size_t bin_end(const struct scored *s, size_t n, size_t first, size_t wanted)
 {
     size_t end = wanted > first ? wanted : first + 1;
@@ -53,7 +53,8 @@ void calibration_make(struct calibration *ret, const struct scored *s, size_t n)
     for (size_t k = 1; k <= CALIBRATION_BINS && first < n; k++) {
         size_t wanted = (size_t)((double)n * (double)k / CALIBRATION_BINS);
         if (wanted <= first && k < CALIBRATION_BINS)
-            continue; // equal predictions have extended an earlier bin over this one
+            // The bins before have taken its examples, because they have equal scores.
+            continue;
         size_t end = bin_end(s, n, first, wanted);
         ret->bin[ret->n++] = bin_of(s + first, end - first);
         first = end;

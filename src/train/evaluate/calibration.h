@@ -16,7 +16,7 @@ struct calibration_bin {
     double from, to; // the smallest and the greatest prediction of the bin
     // The weighted mean prediction, and the weighted share of positives.
     double predicted, observed;
-    // The 95 % interval of `observed` for that many examples (Wilson 1927).
+    // The 95 % interval of `observed` for the bin's number of examples (Wilson 1927).
     double low, high;
 };
 

@@ -168,7 +168,7 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
     bool found = false;
     for (uint64_t i = 0; i < size && !found; i++) {
         if (view_take(&v, r->data, &i, 1, &r->parameters, NULL) != 0)
-            break; // the message then names only the key
+            break; // the message names the key without an example
         for (size_t j = 0; j < v.batch.nnz && !found; j++) {
             found = v.rows[j] == row;
             *ret_slot = v.batch.slot[j];

@@ -18,8 +18,8 @@ int diverged_check_table(const struct table *t, const struct reader *r, struct e
 // `r`, the reader of the data, has the names of columns.
 int diverged_key(uint64_t key, const struct reader *r, struct err *e);
 // Returns TUG_EDATA about a key in a batch that a worker computed. `what` names the
-// number that is not finite and ends with "(... of"; `where` is the first line that has
-// the key, or "".
+// number that is not finite and ends with "(... of"; `where` names the first line of the
+// data that has the key, or is "".
 #define DIVERGED_NO_SLOT UINT32_MAX
 int diverged_update(const struct reader *r, uint32_t slot, uint64_t key, const char *what,
                     const char *where, struct err *e);

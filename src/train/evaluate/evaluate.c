@@ -109,8 +109,8 @@ static struct scored *evaluate_place_of(const struct evaluation *ev, uint32_t ta
     return ev->all[task].scored + ev->all[task].n + i;
 }
 
-// Scores the selected examples of [first, first + n); the others get scores without a
-// weight.
+// Lists the examples of [first, first + n) that are to be scored in order[]. The others
+// get scores without a weight, which do not count.
 static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t order[PIECE])
 {
     const struct evaluation_options *o = ev->o;
@@ -255,10 +255,10 @@ static int evaluate_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t 
     const struct evaluation_options *o = ctx;
     if (o->numbering != NULL)
         numbering_add(o->numbering, keys, n);
-    return o->resolve != NULL
-               ? o->resolve(o->resolve_ctx, keys, n, ret_ids)
-               : parameters_resolve_seen((void *)(uintptr_t)o->parameters, // only read
-                                         keys, n, ret_ids);
+    return o->resolve != NULL ? o->resolve(o->resolve_ctx, keys, n, ret_ids)
+                              // The cast removes const, but the parameters are only read.
+                              : parameters_resolve_seen((void *)(uintptr_t)o->parameters,
+                                                        keys, n, ret_ids);
 }
 
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,

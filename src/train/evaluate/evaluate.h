@@ -45,9 +45,11 @@ struct evaluation_options {
     void *warn_ctx;
     struct numbering *numbering; // collects the keys of the data that is loaded; NULL:
                                  // none
-    struct held_out held_out; // evaluates only the examples of this share; share 0: all
+    // Evaluates only the examples of this part; share 0: evaluates all.
+    struct held_out held_out;
     uint64_t seed;
-    struct train_facts *facts; // gets a sign for each stretch of examples; NULL: none
+    // Receives a sign of life for each stretch of examples; NULL: none is sent.
+    struct train_facts *facts;
     const atomic_bool *interrupted; // ends the evaluation with TUG_EINTERRUPTED; NULL:
                                     // never
     // If set, called for every window, in the order of the text, with its predictions:
@@ -90,8 +92,8 @@ struct evaluation_options {
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
                     struct dataset **ret, struct err *e);
 
-// Gives the warning of o->numbered if it applies to data that was loaded with
-// `numbering`.
+// Gives the warning of o->numbered if the features of the loaded data, whose numbering is
+// `numbering`, are numbered in another way than the model's.
 void evaluation_compare(const struct evaluation_options *o, struct numbering *numbering);
 
 // Reads the whole source once and computes the metrics of each task, from the examples

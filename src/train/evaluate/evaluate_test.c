@@ -254,7 +254,7 @@ static void against_naive(void **state)
     parameters_close(&p);
 }
 
-// A part holds out its share of the examples, and another seed holds out others.
+// A part has its share of the examples, and another seed selects other examples.
 static void shares(void **state)
 {
     (void)state;

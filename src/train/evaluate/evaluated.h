@@ -21,10 +21,11 @@ struct evaluated {
     struct evaluated_sums sums;
     struct scored *scored; // scores; those without a weight do not count
     size_t n, cap;
-    struct groups users; // the groups of these examples; empty without groups
+    struct groups users; // the groups of the examples that count; empty without groups
     uint64_t places;     // examples in the data, including those that do not count
     uint64_t bad_lines;
-    struct numbering keys; // the numbering of keys in the worker's part; else empty
+    // The numbering of the keys in a worker's part; empty in other evaluations.
+    struct numbering keys;
 };
 
 void evaluated_free(struct evaluated *x); // a zeroed struct is fine

@@ -24,20 +24,20 @@ struct explained {
     uint64_t line;
     bool skipped; // the line could not be read, and the fields below are not set
     double prediction;
-    size_t n; // number of features
+    size_t n; // number of features of the example
     const struct explained_feature *feature;
     struct model_explained parts; // the parts of these features, in the same order
 };
 
-// explain uses these members of `data`: team, parameters, source, reader, loss, bad lines, eager,
-// hold_places and interrupted, which it checks before each example. With `nameless` it
-// does not look for words, so that columns may be missing.
+// explain uses these members of `data`: team, parameters, source, reader, loss, bad
+// lines, eager, hold_places and interrupted, which it checks before each example. With
+// `nameless` it does not look up words, so that columns may be missing in the data.
 struct explain_options {
     struct evaluation_options data;
     size_t pairs; // the number of pairs per example, the largest ones
     bool nameless;
-    const struct names *stored; // words kept in training, for those that the data does
-                                // not show
+    // Words that training has stored, for features whose words the data does not show.
+    const struct names *stored;
     int (*each)(void *ctx, const struct explained *x, struct err *e);
     void *ctx;
 };

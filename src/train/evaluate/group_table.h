@@ -23,12 +23,13 @@ struct group_table {
 };
 void group_table_free(struct group_table *t);
 
-// Notes the texts of an example's group; `kept` holds the texts of its kept columns.
+// Stores the texts of an example's group for the table; `kept` holds the texts of the
+// example's kept columns.
 int group_table_meet(struct group_table *t, const struct groups *g, uint64_t group,
                      const char *kept, struct err *e);
 
-// Fills the table with the `top` largest of the groups of the n examples in `g`. Each
-// group must have been noted by group_table_meet. Sorts `g`.
+// Fills the table with the `top` largest of the groups of the n examples in `g`.
+// group_table_meet must have been called for each group. Sorts `g`.
 int group_table_make(struct group_table *t, struct groups *g, size_t n, size_t top,
                      struct err *e);
 

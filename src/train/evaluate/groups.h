@@ -15,8 +15,8 @@ struct groups {
     size_t cap;
 };
 
-// Returns TUG_EUSAGE if `option` asks for groups (`columns` is not NULL) and the loss has
-// none.
+// Returns TUG_EUSAGE if `option` asks for groups (`columns` is not NULL) and there are no
+// metrics by group for this loss.
 int groups_check(const char *option, const char *columns, enum loss loss, struct err *e);
 
 // Returns an empty set of groups by the columns "a,b". Among the texts that are kept for

@@ -70,8 +70,9 @@ int guard_outputs(const struct train_config *c, struct err *e)
     return 0;
 }
 
-// Returns whether the loss is still near that of the untrained model, which predicts the
-// probability 1/2 or the number 0 for every example. A diverged model has a larger loss.
+// Returns whether the loss is still near that of the untrained model, which predicts
+// the probability 1/2 or the number 0 for every example; if the model had diverged, the
+// loss would be larger.
 static bool began_only(const struct metrics *m, enum loss loss)
 {
     double begins = loss == LOSS_SQUARED ? m->base + m->mean * m->mean / 2 : log(2);
@@ -193,7 +194,7 @@ void guard_columns(const struct reader *r)
 void guard_layers(const struct model_options *o)
 {
     static atomic_flag told =
-        // Warn once per process: a program may train in many runs of one pass.
+        // The warning is given once per process, since a program may train in many runs.
         ATOMIC_FLAG_INIT;
     const char *older = o->ops->dense != NULL ? layers_older_cpu() : NULL;
     if (older != NULL && !atomic_flag_test_and_set(&told))

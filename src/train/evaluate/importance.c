@@ -88,8 +88,8 @@ static double unknown_share(const struct measuring *m)
     return features > 0 ? (double)(features - known) / (double)features : (double)NAN;
 }
 
-// Scores the data with the slots of `swapped` exchanged. The number of the first of them
-// selects the permutation.
+// Scores the data with the slots of `swapped` exchanged. `first` is the first of these
+// slots; its number selects the permutation.
 static int measure(struct measuring *m, uint32_t first, size_t name, struct err *e)
 {
     struct importance *to = m->lines;
@@ -136,7 +136,7 @@ static int measure_each(struct measuring *m, struct err *e)
     return 0;
 }
 
-// Marks the columns of a word, "a" or "a+b", as swapped.
+// Marks the columns that `word` names, "a" or "a+b", as swapped.
 static int swap_word(struct measuring *m, const char *word, size_t len,
                      uint32_t *ret_first, struct err *e)
 {
@@ -247,7 +247,7 @@ int importance_if_possible(const struct evaluation_options *o,
     int rc = importance(o, NULL, ret_lines, ret, e);
     if (rc != TUG_EUSAGE)
         return rc;
-    // The data needed more memory than was estimated from its size.
+    // The data needed more memory than its size had suggested.
     *ret_measured = false;
     TRY(source_rewind(o->source, SOURCE_START, e));
     return evaluate(o, ret, e);

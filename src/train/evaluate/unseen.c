@@ -82,7 +82,8 @@ static int take_word(struct strange *c, const struct evaluation_options *o,
     return 0;
 }
 
-// Takes words from an example's columns, whose texts stand one after the other.
+// Collects words that the model does not know from an example's columns, whose texts
+// stand one after the other.
 static int take_example(struct strange *c, size_t n, const struct evaluation_options *o,
                         const char *kept, bool *ret_more)
 {
@@ -99,8 +100,8 @@ static int take_example(struct strange *c, size_t n, const struct evaluation_opt
     return 0;
 }
 
-// Reads the beginning of the data again for words. After an error the warning only has
-// fewer words.
+// Reads the beginning of the data again to find words for the warning. After an error the
+// warning has fewer words.
 static int find_words(struct strange *c, size_t n, const struct evaluation_options *o)
 {
     uint64_t bad = 0;

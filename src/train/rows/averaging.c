@@ -174,7 +174,7 @@ int averaging_swap(struct averaging *a, struct err *e)
     return 0;
 }
 
-// Loads the means of n rows of a saved table `from`.
+// Loads the means of n rows from the saved table `from`.
 static void load_rows(struct means *m, const struct table *from, const uint32_t *handles,
                       size_t n)
 {

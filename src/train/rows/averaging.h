@@ -27,12 +27,13 @@ int averaging_open(struct averaging **ret, uint64_t window, struct team *team,
                    const struct parameters *p, struct err *e);
 void averaging_close(struct averaging *a); // `a` may be NULL
 
-// Returns the number of batches of the run after which the next sample is due. The last
-// sample was taken after `at` batches; 0 if there was none. If the run is shorter than
-// the window so far, the samples are as dense as for a window as long as the run.
+// Returns the number of batches of the run after which the next sample is due. The
+// last sample was taken after `at` batches; 0 if there was none. As long as the run
+// has had fewer batches than the window, the interval is computed as if the window
+// were as long as the run so far.
 uint64_t averaging_next(const struct averaging *a, uint64_t at);
-// Returns what averaging_next returns, for a window of `window` batches, without a struct
-// averaging.
+// Returns what averaging_next returns, for a window of `window` batches; used where no
+// struct averaging exists.
 uint64_t averaging_due(uint64_t window, uint64_t at);
 float averaging_share(uint64_t window, uint64_t batches, uint64_t at);
 

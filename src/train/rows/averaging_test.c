@@ -24,7 +24,7 @@ static struct train_result result;
 static char path[FILE_PATH_MAX], out[FILE_PATH_MAX];
 static const char *const data[] = {path};
 
-// Trains on a copy of the text: files_in reuses its buffers.
+// Trains on a copy of the text, because the buffers of files_in are reused.
 static void train_on(const char *text)
 {
     snprintf(path, sizeof(path), "%s", text);
@@ -208,7 +208,8 @@ static void averaging_does_not_change_training(void **state)
     parameters_close(&without);
 }
 
-// Rows are added and a sample is taken between: after two swaps, everything is as before.
+// Swaps twice, with rows added and a sample taken between the swaps: afterwards all rows
+// and means are as before.
 static void swapping(void **state)
 {
     (void)state;

@@ -29,8 +29,8 @@ struct dense {
 int dense_open(struct dense *d, const struct model *m); // TUG_ENOMEM
 void dense_close(struct dense *d);                      // a zeroed struct is fine
 
-// Multiplies a gradient by `scale`, except for the parts of summaries: these are added up
-// and never averaged.
+// Multiplies a gradient by `scale`, except for the floats of summaries, which are added
+// up and never averaged.
 void dense_scale(const struct model *m, float scale, float *gradient);
 
 // Updates the rows once by the gradient times `scale`, and zeroes the gradient.

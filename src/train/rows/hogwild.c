@@ -1,8 +1,8 @@
 // Hogwild: each thread takes batches and updates the shared rows after every example, or
 // after as many as a model computes at once (model_step), without locks (Recht et al.
-// 2011). Lost updates are rare where features are many; where they are few, they are
-// harmless. The bias, which every example touches, is updated once per micro-batch, and
-// layers once per batch.
+// 2011). If there are many features, updates are rarely lost; if there are few, lost
+// updates are harmless. The bias, which every example touches, is updated once per
+// micro-batch, and layers once per batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/rows/hogwild.h"
@@ -10,8 +10,8 @@
 #include "train/progress.h"
 #include "train/rows/run_rows.h"
 
-// Fewer examples are processed at a time if their rows are wide, so that prefetched rows
-// stay in the second-level cache.
+// Bytes of the rows that are processed at a time, so that prefetched rows stay in
+// the second-level cache.
 enum { MICRO_BYTES = 256 * 1024 };
 
 // Returns the number of examples processed at a time; for models with layers, the number
@@ -93,7 +93,8 @@ void hogwild_deal(struct worker *w, size_t size, uint64_t number,
         left = left < end - first ? left : end - first;
         size_t n = left < size ? (size_t)left : size;
         size_t picked = run_pick(w, first, n, order);
-        if (picked > 0) // if all examples are held out, a step would still decay the bias
+        // Without examples, as all are held out, a step would still decay the bias.
+        if (picked > 0)
             each(w, order, picked);
         first += n;
     }
@@ -111,9 +112,9 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
     const struct run *r = w->run;
     uint64_t batch = r->config->batch, workers = (uint64_t)team_size(r->team);
     uint64_t seen = (r->at.batches - r->at.batch + b) *
-                    batch; // examples that all workers have seen
+                    batch; // examples that all workers together have trained on
     if (r->local.hot.n == 0)
-        return; // not needed, for example, with one thread
+        return; // no row has copies, for example with one thread
     w->unmerged += batch;
     if (!w->hot.begun && seen >= workers * HOT_BEGIN_EXAMPLES) {
         hot_begin(&w->hot);

@@ -14,7 +14,7 @@ enum { HOGWILD_AHEAD = 32 };
 void hogwild_deal(struct worker *w, size_t size, uint64_t number,
                   void (*each)(struct worker *w, const uint64_t *order, size_t n));
 
-// Takes n examples and updates their rows.
+// Trains on n examples: updates their rows.
 void hogwild_step(struct worker *w, const uint64_t *order, size_t n);
 
 // Calls hogwild_step for all examples of a batch.

@@ -13,13 +13,13 @@
 enum {
     SAMPLE = 16384,
     PIECE = 256, // examples of the sample that are gathered at a time
-    TIMES = 8,   // number of occurrences in the sample from which an id is hot
+    TIMES = 8,   // an id that occurs this often in the sample is hot
     LONG_EXAMPLE = 256,
     COUNTS = 1 << 17,
 };
 
-// Counts of ids in the sample. When the table is full, ids that are not in it cannot be
-// hot.
+// A table with the number of occurrences of ids in the sample. If it is full, further ids
+// are not counted and do not become hot.
 struct counts {
     struct {
         uint32_t id, times;

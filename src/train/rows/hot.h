@@ -24,8 +24,8 @@ enum {
     HOT_MAP_BITS = 14,
     HOT_NONE = HOT_MAX,
     HOT_MERGE_EXAMPLES = 16384, // examples of a worker between two merges
-    HOT_BEGIN_EXAMPLES = 65536, // examples of the run, times the number of workers,
-                                // before copies begin
+    // Copies begin when the run has seen this many examples times the number of workers.
+    HOT_BEGIN_EXAMPLES = 65536,
 };
 
 // The hot rows of a data set; all workers share this struct.
@@ -46,8 +46,9 @@ enum { HOT_PIECES = 2 };
 typedef bool (*hot_find_fn)(const void *ctx, uint32_t id, float *ret[HOT_PIECES]);
 
 struct hot_copy {
-    float *shared[HOT_PIECES]; // the row's address when copies began; NULL: the piece is
-                               // not copied
+    // The address of each piece of the row when copies began; NULL: the piece is not
+    // copied.
+    float *shared[HOT_PIECES];
 };
 
 // The copies of one worker.

@@ -102,12 +102,12 @@ static void test_cold_rows_are_shared(void **state)
     clear(&h);
     add(&h, id);
     assert_int_equal(open_copies(&c, &h, t), 0);
-    hot_merge(&c); // before copies begin, a merge does nothing
+    hot_merge(&c); // copies have not begun, so the merge does nothing
     relaxed_store(shared, 3);
     hot_begin(&c);
     assert_true(hot_row(&c, id)[0] == 3);
     assert_null(hot_row(&c, id + 1));
-    relaxed_store(shared, 5); // simulates a write of another worker
+    relaxed_store(shared, 5); // as if another worker had written the row
     hot_row(&c, id)[0] += 2;
     hot_merge(&c);
     assert_true(shared[0] == 7 && hot_row(&c, id)[0] == 7);

@@ -15,7 +15,7 @@
 
 enum { BATCH = 1024 }; // ids that are linked at a time
 
-// Links are mapped memory, so that large arrays of them get large pages.
+// The arrays of links are mapped memory, so that large ones get large pages.
 
 static void unmap_links(struct living_links *l)
 {
@@ -253,7 +253,7 @@ static int resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
 {
-    (void)best; // the best pass of such tables is not kept
+    (void)best; // tables with a feature lifecycle do not keep the rows of the best pass
     o->parameters = &r->local.living->cache;
     o->resolve = resolve_seen;
     o->resolve_ctx = r->local.living;
@@ -312,7 +312,7 @@ static int living_rows_save(void *ctx, const char *dir, struct save_manifest *m,
     (void)run;
     store_set_step(l->sparse, l->steps_before + r->at.batches);
     TRY(save_add_stores(m, dir, both, 2, 0, e));
-    // Ends the cut that the save has begun: STORE_PUBLISHED.
+    // STORE_PUBLISHED, which ended the cut, must finish before the next operation.
     return store_finish(l->sparse, e);
 }
 
@@ -377,7 +377,7 @@ static size_t describe(struct run *r, struct train_table ret[TRAIN_TABLES])
 }
 
 // Rows are saved only between passes (whole_passes). So a cluster can resume the run,
-// although it describes positions within a pass differently.
+// although its position within a pass has another form.
 static const struct local_rows local = {
     .begin = living_rows_begin,
     .begin_data = begin_data,

@@ -41,7 +41,7 @@ struct living_rows {
     struct model model; // the model, on rows as the stores hold them
     struct store_steps *steps;
     struct store_views views;
-    uint64_t steps_before; // the table's step before the run's first batch
+    uint64_t steps_before; // the table's global step before the first batch of this run
     // Maps the keys of the data in memory to ids; its rows have no columns.
     struct table *ids;
     struct numbering known; // keys that this process has trained on

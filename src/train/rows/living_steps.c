@@ -9,7 +9,7 @@
 #include "train/rows/hogwild.h"
 #include "train/rows/living_rows.h"
 
-enum { AHEAD = 16 }; // features whose links are prefetched
+enum { AHEAD = 16 }; // number of features ahead whose links are prefetched
 
 // The statistics of one key in a batch.
 struct living_count {
@@ -22,7 +22,7 @@ struct living_steps {
     struct living_rows *rows;
     struct store_stepper *stepper;
     bool again;    // the examples were counted in an earlier pass
-    uint64_t step; // the table's step at this batch
+    uint64_t step; // the table's global step at this batch
     // The distinct keys of the batch in the order they occur; `place` has the index here
     // for each id.
     struct living_count *counts;
@@ -33,15 +33,15 @@ struct living_steps {
     // The first arrival of each partition; begins[n_parts] is the end of the last one.
     uint32_t *begins;
     uint32_t n_parts;
-    uint32_t
-        first_part; // the first partition of this worker's walk; other workers begin at
-                    // others
+    // The partition at which this worker begins its walk; other workers begin at
+    // others.
+    uint32_t first_part;
     // The examples of the batch, unpacked once; those from `at` on are taken next.
     // n_order 0: each example is unpacked when it is taken.
     uint64_t *order;
     size_t n_order, at;
     struct batch batch;
-    uint32_t *start; // batch.start of the examples taken
+    uint32_t *start; // batch.start of the examples that were taken
     // The features of the view that have an extra row. If all features have one, u, slot
     // and start are those of the view.
     float **latent_rows;
@@ -121,8 +121,8 @@ static int living_steps_reserve(struct living_steps *s, size_t more)
     return 0;
 }
 
-// Counts a key. The id's index may be left over from another batch; in that case the list
-// is shorter, or has another id at that index.
+// Counts an occurrence of a key. `place` of the id may be left over from an earlier
+// batch: then the list of this batch is shorter, or has another id at that index.
 static inline void count_key(struct living_steps *s, uint32_t id, uint32_t clicks,
                              uint32_t slot)
 {
@@ -152,8 +152,8 @@ static void living_steps_count(struct living_steps *s)
     s->n = at.n;
 }
 
-// Turns counts into arrivals, sorted by partition. Prefetches the key data that is read
-// next.
+// Makes the list of arrivals, sorted by partition, from the counts. Prefetches the data
+// of keys that is read next.
 static void sort(struct living_steps *s)
 {
     const struct living_links *l = &s->rows->links;
@@ -178,7 +178,7 @@ static void sort(struct living_steps *s)
             .click = (float)x->clicks,
             .slot = (float)x->slot};
     }
-    // The counting has moved each begin to the begin of the next partition.
+    // The counting has moved each `begins` to the begin of the next partition.
     memmove(s->begins + 1, s->begins, parts * sizeof(*s->begins));
     s->begins[0] = 0;
 }
@@ -238,7 +238,8 @@ static int arrive_at(struct living_steps *s, uint32_t partition)
     store_steps_lock(l->steps, partition);
     read_links(l, a, n);
     int rc = store_arrive(s->stepper, &w, a, n, NULL);
-    // Once all examples were counted, a key without a row gets none in later passes.
+    // If all examples were counted in an earlier pass, a key that has no
+    // row now never gets one.
     write_links(l, a, n, rc == 0 && s->again && !store_config(l->sparse)->count_all);
     store_arrived(s->stepper, partition);
     store_steps_unlock(l->steps, partition);
@@ -267,19 +268,20 @@ static void living_steps_begin(struct living_steps *s, bool again, uint64_t step
     store_stepper_pin(s->stepper);
 }
 
-// Ends a batch: its noted keys arrive at their partitions. From now on, rows that the
-// batch has read may be reused for other keys.
+// Ends a batch: the keys that were without a row arrive at their partitions. From now on,
+// the memory of rows that the batch has read may be reused for other keys.
 static int living_steps_end(struct living_steps *s, struct view *v)
 {
     int rc = s->n > 0 ? arrive(s) : 0;
     store_stepper_unpin(s->stepper);
-    if (s->at > 0) // the view's arrays belong to this struct
+    if (s->at > 0) // the view uses arrays of this struct, and must not free them
         v->batch = (struct batch){0};
     return rc;
 }
 
-// Returns whether the examples of this batch must arrive. Examples that were counted in
-// an earlier pass still do if removal depends on the time of a row's last push.
+// Returns whether the examples of this batch must arrive. Examples that were
+// counted in an earlier pass must arrive again if the time of a row's last push
+// decides when the row is removed.
 static bool examples_arrive(const struct living_steps *s)
 {
     return !s->again || store_config(s->rows->sparse)->count_all ||
@@ -424,8 +426,9 @@ static size_t find_extras(struct living_steps *s, const struct view *v,
                        s->latent_rows);
 }
 
-// Notes the keys without a row, unless the policy's decision on them is final. A row that
-// was made after find_rows has run is not used in this batch.
+// Lists the keys without a row, which arrive after the batch, unless the
+// policy has refused them for good. A row that was made after find_rows has
+// run is not used in this batch.
 static void leave_out(struct living_steps *s, const struct view *v)
 {
     const struct batch *b = &v->batch;
@@ -464,8 +467,8 @@ static void pack_latent(struct living_steps *s, struct view *v)
                                       .slot = s->latent_slot};
 }
 
-// Removes the features without a row from rows and x. pack_latent has done so for u and
-// slot.
+// Removes the features without a row from the arrays rows and x. pack_latent has
+// done so for u and slot.
 static void pack_rows(struct view *v)
 {
     struct batch *b = &v->batch;
@@ -490,7 +493,7 @@ static void pad(float **rows, size_t n, float *zeros)
         rows[n + k] = zeros;
 }
 
-// Takes the next n examples of the unpacked batch.
+// Takes the next n of the batch's examples, which were unpacked before.
 static void slice(struct living_steps *s, size_t n, struct batch *ret)
 {
     const struct batch *b = &s->batch;

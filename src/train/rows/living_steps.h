@@ -8,8 +8,8 @@
 // a feature without an embedding takes no part in products.
 //
 // Examples that were counted in an earlier pass do not arrive again: their rows exist and
-// their counters stay. During a batch a thread notes only the keys without a row on which
-// the policy has not decided finally; these keys arrive after the batch.
+// their counters stay. During a batch a thread only lists the keys that have no row and
+// that the policy has not refused for good; these keys arrive after the batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_ROWS_LIVING_STEPS_H

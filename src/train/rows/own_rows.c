@@ -108,8 +108,8 @@ static int own_rows_begin(struct run *r, struct err *e)
     return 0;
 }
 
-// Sets up the reading of data: an id is the handle of a row, made when its key is first
-// read.
+// Sets how keys become ids when data is read: an id is the handle of a row, which is made
+// when its key is first read.
 static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
 {
     (void)e;

@@ -1,4 +1,4 @@
-// The tables of a model, and the way from keys to rows.
+// The tables of a model, and functions that find the rows of keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/rows/parameters.h"

@@ -39,7 +39,8 @@ int parameters_resolve_new(void *ctx, const uint64_t *keys, size_t n, uint32_t *
 // a row are noise that breaks the symmetry of training.)
 int parameters_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-// The largest id that a row can have, plus one: ids have 31 bits.
+// The id of a key without a row: one more than the largest id of a row (ids have 31
+// bits).
 #define PARAMETERS_UNSEEN TABLE_MAX_ROWS
 
 static inline float *parameters_row(const struct parameters *p, struct table_slabs slabs,

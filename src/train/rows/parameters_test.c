@@ -15,7 +15,7 @@ static void resolving(void **state)
     assert_int_equal(parameters_open(&p, &o, NULL), 0);
     uint64_t keys[] = {7, 8, 7, UINT64_MAX, 0};
     uint32_t ids[5], seen[5];
-    // Finding a key without training makes no row.
+    // Finding the row of a key for scoring makes no row.
     assert_int_equal(parameters_resolve_seen(&p, keys, 5, seen), 0);
     for (int i = 0; i < 5; i++)
         assert_int_equal(seen[i], PARAMETERS_UNSEEN);

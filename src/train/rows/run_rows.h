@@ -12,7 +12,8 @@
 #include "train/run.h"
 #include "train/saved/saved.h"
 
-// Access of the training loop and the updaters to rows in this process, batch by batch.
+// A process's access to rows that it has itself: the training loop and the updaters use
+// these functions batch by batch.
 struct local_rows {
     // Called when loading is complete, before threads update rows. Sets r->local.blocks and
     // r->local.row.
@@ -46,8 +47,8 @@ struct run_rows {
     void (*close)(struct run *r); // frees what open has opened; may be NULL
 
     // `evaluates` sets up an evaluation by the current rows, or by those of the best
-    // pass. `reason` (may be NULL) is called after a failed evaluation: it sets *e if
-    // rows could not be read.
+    // pass. `reason` (may be NULL) is called after a failed evaluation: if rows could not
+    // be read, it sets *e to that error.
     int (*evaluates)(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e);
     int (*reason)(struct run *r, int rc, struct err *e);
@@ -75,7 +76,7 @@ struct run_rows {
     // Returns the numbering of the features on which the rows were trained; in a worker
     // of a cluster, of the features on which this worker has trained.
     struct numbering *(*known)(struct run *r);
-    // Sets the final number of rows and their bytes.
+    // Sets the number of rows and their bytes in the result, at the end of the run.
     void (*fill_result)(struct run *r, struct train_result *result);
     // Describes the tables for the facts of the run. Returns their number; 0: servers of
     // a cluster have the tables, and describe them in their own facts.
@@ -92,7 +93,7 @@ static inline void run_rows_tell(struct run *r)
         train_facts_tables(r->config->facts, tables, r->rows->describe(r, tables));
 }
 
-// Rows in this process.
+// The two kinds of rows that lie in this process.
 extern const struct run_rows rows_own, rows_living;
 
 #endif

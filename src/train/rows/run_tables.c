@@ -30,8 +30,8 @@ static void set_run(const struct train_config *c, const struct model *m,
     t->mean = c->reduce_mean && t->mode == CONFIG_SYNC;
 }
 
-// Returns whether the models' steps can apply the rule: they do not clip, and know tug's
-// own rules only.
+// Returns whether the step functions of models can apply the rule: they cannot clip
+// gradients, and have tug's own rules only.
 static bool steps_apply(const struct rule_params *r)
 {
     return r->kind < RULE_KINDS && r->clip == 0 && r->clip_norm == 0 && !r->bounded;
@@ -41,8 +41,8 @@ bool run_steps_in_place(const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
     const struct table_config *t = c->table;
-    // Publishing needs a server, which notes changed rows and copies them while others
-    // are pushed.
+    // Publishing needs a server, which records changed rows, and copies rows
+    // while others are pushed.
     if (c->publish != NULL)
         return false;
     // Only a server has clocks and deterministic sums; and --rules can ask for it

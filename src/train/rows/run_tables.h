@@ -1,6 +1,6 @@
 // The settings (store/config.h) of a run's two tables, of its sparse features and of its
-// dense parameters. --table chooses a feature lifecycle; all else follows from the model
-// and the mode.
+// dense parameters. --table gives rows a feature lifecycle; the other settings follow
+// from the model and the mode.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_ROWS_RUN_TABLES_H
@@ -13,8 +13,8 @@
 #define RUN_SPARSE "sparse" // names of the tables, and of their files in a save
 #define RUN_DENSE "dense"
 
-// Returns the settings to which --table adds: accessor sparse, the model's rules and
-// initial values. Gradients are sums over a batch and are not divided by shows.
+// Returns the settings that --table changes or completes: accessor sparse, the model's
+// rules and initial values. Gradients are sums over a batch and are not divided by shows.
 struct table_config run_living_defaults(const struct model_options *o);
 
 // Returns whether a run in one process with --table updates its rows in place

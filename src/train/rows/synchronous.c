@@ -33,18 +33,20 @@ struct sum {
     } of[ACCESSOR_MAX_GROUPS];
     float occurrences, squares; // squares: the sum of u squared
     uint32_t micro;             // the first micro-batch in the sum
-    uint32_t earlier; // index in synchronous.sums of a sum not yet joined with this one;
-                      // or NO_SUM
+    // Index in synchronous.sums of an earlier sum that is not joined with this
+    // one yet; NO_SUM: none.
+    uint32_t earlier;
 };
 
 #define NO_SUM UINT32_MAX
 
 struct entry {
     uint32_t id;
-    uint32_t stamp; // number of the batch that uses the entry; an older number: the entry
-                    // is free
+    // Number of the batch that uses the entry; if it is not the current
+    // one, the entry is free.
+    uint32_t stamp;
     float *row;
-    struct sum sum; // the sum that includes the last micro-batch so far
+    struct sum sum; // the sum that the last micro-batch so far belongs to
 };
 
 // The memory of one thread for a batch.
@@ -182,7 +184,7 @@ static int gradients_of_slice(struct worker *w)
     TRY(reserve_gradients(s, w->view.batch.nnz));
     dense_read(m, r->local.blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
-    if (!model_has_layers(m)) // bias_gradient sums s->err instead
+    if (!model_has_layers(m)) // bias_gradient adds up s->err instead
         return gradients_of(w, &b, 0, s->n, w->dense.gradient);
     uint32_t rank = (uint32_t)(w - r->local.workers);
     dense_sums_begin(&s->dense, m, first_micro(r, rank), first_micro(r, rank + 1));
@@ -395,7 +397,7 @@ static float bias_gradient(const struct run *r)
     return sum[0];
 }
 
-// the number of rows whose rule is applied at a time
+// The number of rows to which their rule is applied at a time.
 enum { STRIP = 64 };
 
 static void apply_strip(struct worker *w, struct entry *const *entries, size_t n,
@@ -436,7 +438,8 @@ static int apply_owned_rows(struct worker *w, float scale)
     for (int t = 0; t < team_size(r->team); t++)
         nnz += r->local.workers[t].view.batch.nnz;
     TRY(reserve_entries(s, nnz));
-    if (++s->stamp == 0) { // the stamp has wrapped around: forget the old stamps
+    // The stamp has overflowed: frees all entries, as an old stamp could look new.
+    if (++s->stamp == 0) {
         memset(s->entries, 0, s->n_entries * sizeof(*s->entries));
         s->stamp = 1;
     }
@@ -498,12 +501,13 @@ static void batch(struct worker *w, int rank)
     pick_slice(w, number, number * size + first, number * size + end);
     w->rc = gradients_of_slice(w);
     team_barrier(r->team);
-    if (everyone_is_well(r)) { // all threads get the same answer: no thread writes rc in
-                               // this phase
+    // No thread writes rc in this phase, so all threads get the same answer.
+    if (everyone_is_well(r)) {
         size_t examples = examples_of_batch(r);
         float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
-        // If all examples are held out, a step would still decay the layers.
+        // If all examples are held out, no step is made, since it would
+        // still decay the layers.
         if (rank == 0 && examples > 0)
             step_dense(w, scale, examples);
         team_barrier(r->team);

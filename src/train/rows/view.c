@@ -49,8 +49,8 @@ static void scale(struct view *v)
     }
 }
 
-// Sets the features' values. Values of 1 that are left from earlier batches are not
-// written again.
+// Sets the features' values. If no feature has a value in the data, writes only those 1s
+// that an earlier batch has not left in the arrays.
 int view_values(struct view *v, const struct model *m)
 {
     const struct batch *b = &v->batch;

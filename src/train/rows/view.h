@@ -14,9 +14,10 @@ struct view {
     struct batch batch;
     size_t cap; // features that rows, x and u have room for
     float **rows;
-    float *x;       // values; 1 for features without a value in the data
-    float *u;       // values, scaled if the model normalizes
-    size_t n_ones;  // the elements of x and u that are 1 since no batch has had values
+    float *x; // values; 1 for features without a value in the data
+    float *u; // values, scaled if the model normalizes
+    // Number of elements at the start of x and u that are 1 from earlier batches.
+    size_t n_ones;
     uint64_t *draw; // model_batch.draw, for n_draws examples
     size_t n_draws, cap_draws;
     struct model_latent latent; // model_batch.latent
@@ -29,8 +30,8 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
               const struct parameters *p, const struct hot_copies *hot);
 // Does what view_take does, for the examples that v->batch already holds.
 int view_rows(struct view *v, const struct parameters *p, const struct hot_copies *hot);
-// Draws, for training with dropout, the units that stay for each example. Each `pass`
-// draws other units.
+// For training with dropout: draws a random number for each example, which selects the
+// units that are kept. Each pass draws other numbers.
 int view_draw(struct view *v, const struct model *m, uint64_t pass, const uint64_t *order,
               size_t n);
 struct model_batch view_batch(const struct view *v);

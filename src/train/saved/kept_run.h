@@ -1,6 +1,7 @@
-// A driver opens a pass with a note. If the scheduler and the driver in its process are
-// killed, another driver reads the note and goes on with the pass. The scheduler keeps the
-// note in its journal. The rows are on the servers, which live on.
+// A driver opens each pass with a note, which has what it knows of the run. If the
+// scheduler and the driver in its process are killed, the next driver reads the note and
+// goes on with the pass. The scheduler keeps the note in its journal. The rows are on the
+// servers, which live on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_KEPT_RUN_H
@@ -12,13 +13,13 @@
 #include "base/err.h"
 
 struct kept_run {
-    char *run;              // as saved_run_print writes it
-    char *history;          // as in a save, a line for each pass
-    uint64_t examples;      // of the pass before; 0: there was none
+    char *run;              // the description of the run, as saved_run_print writes it
+    char *history;          // the record of passes as in a save: a line for each pass
+    uint64_t examples;      // examples of the pass before; 0: there was no pass
     uint64_t trained;       // examples in all passes so far
     uint64_t saved_batches; // batches of the run at its last save
-    uint64_t ahead;         // batches by which a save is announced ahead
-    uint64_t steps;         // batches that the servers had counted
+    uint64_t ahead;         // number of batches by which a save is announced ahead
+    uint64_t steps;         // number of batches that the servers had counted
     uint64_t epochs_before; // passes before the run was resumed
     double read_seconds, train_seconds, valid_seconds, save_seconds, wait_seconds;
 };

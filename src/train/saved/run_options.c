@@ -204,7 +204,7 @@ static void show_value(const char *name, const json_t *value, char ret[OPTION_NA
         snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number);
 }
 
-// A list of the options that differ, as they are typed.
+// The options that differ, collected for a message in the form in which they are typed.
 struct differences {
     const char *and, *here; // the words between two options; the words before the value
                             // of this process
@@ -227,7 +227,7 @@ static void typed_name(const char *group, const char *name, char ret[OPTION_NAME
              number ? "optimizer's " : "", name);
 }
 
-// Returns whether the user gave the option, perhaps by another one that implies it.
+// Returns whether the user gave the option, or another option that implies it.
 static bool is_typed(const struct options *typed, const char *name)
 {
     char option[OPTION_NAME_MAX];
@@ -372,7 +372,8 @@ static void compare_values(struct differences *d, const char *group,
         if (json_is_object(value))
             compare_values(d, name, &a, &b);
         else if (same_value(a.all, b.all) || follows(group, name, &a, &b) ||
-                 (other_model && strcmp(name, "fields") == 0)) // follows from the data
+                 // The number of fields follows from the data.
+                 (other_model && strcmp(name, "fields") == 0))
             continue;
         else
             add_difference(d, group, name, a.all, b.all);

@@ -114,8 +114,8 @@ static void each_difference_is_named(void **state)
         strstr(test_err.text, "the run was started with " want) == NULL)                 \
         fail_msg("%s: '%s'", want, test_err.text);
     CHANGES(CHANGE)
-    // Options that may differ between processes, and other texts of the same value, are
-    // no differences.
+    // Options that may differ between processes, and another text of the same value, do
+    // not count as differences.
     fill();
     c.reader.slots = files_write("slots", "# what a line holds\ny : label\na:ids\n");
     c.reader.separator = ',';
@@ -128,8 +128,8 @@ static void each_difference_is_named(void **state)
     mem_free(text);
 }
 
-// The error about options that differ begins with the reason if the process cannot see the
-// save from which the others take options.
+// If this process cannot see the save from which the others take options, the error about
+// options that differ begins with that.
 static void save_that_is_not_seen(void **state)
 {
     (void)state;

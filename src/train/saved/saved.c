@@ -65,7 +65,7 @@ bool saved_none(const char *out, const char *beside)
     return none;
 }
 
-// The job of writing a save's files, which all members of the team do together.
+// The work of writing the files of a save, which all members of the team share.
 
 struct file_job {
     const struct saved_rows *from;
@@ -79,7 +79,7 @@ struct file_job {
 struct files_job {
     const char *dir;
     struct file_job files[SAVED_ROLES * (MAX_FILES + 1)];
-    uint32_t n; // files of the roles so far
+    uint32_t n; // number of files of the roles so far
     uint32_t done;
     atomic_uint next;
     atomic_bool failed;

@@ -31,12 +31,13 @@ enum saved_role { SAVED_MODEL, SAVED_TRAINING, SAVED_MEAN, SAVED_ROLES };
 // Returns the name of a role's table in a save.
 const char *saved_table(enum saved_role role, bool dense);
 
-// The source of a save's rows: parameters in this process, or functions that fetch rows.
+// The source of the rows of one role in a save: parameters in this process, or
+// functions that fetch rows.
 struct saved_rows {
     const struct model *model;
     const struct parameters *local; // NULL: `fetch` returns the rows
-    // Exchanges the rows before they are written, and back afterwards, if they are not
-    // the trained rows (struct run_rows). May be NULL.
+    // If the rows to write are not the trained ones (run_rows.swap), exchanges them
+    // before they are written, and back afterwards. NULL: the trained rows are written.
     int (*swap)(void *ctx, struct err *e);
     void *ctx;
     bool best; // whether fetch and count read the rows of the best pass
@@ -44,7 +45,7 @@ struct saved_rows {
     // closes. All members of the team call it.
     int (*fetch)(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
                  struct table **ret, struct err *e);
-    // counts sparse rows
+    // Counts the rows of sparse features.
     int (*count)(void *ctx, bool best, uint64_t *ret_rows, struct err *e);
     // Lets the servers save rows with a feature lifecycle into `dir` and adds their
     // tables to *m. NULL: this process writes the rows.
@@ -59,8 +60,8 @@ int saved_write(const char *out, struct team *team,
                 const struct saved_rows *const roles[SAVED_ROLES], struct saved_run *run,
                 uint32_t keep, char ret_dir[FILE_PATH_MAX], struct err *e);
 
-// saved_any returns whether `out` holds a save. saved_none returns whether `out` is empty
-// but for unfinished saves and perhaps the directory `beside` (NULL: none).
+// saved_any returns whether `out` holds a save. saved_none returns whether `out` is
+// empty, not counting unfinished saves and the directory `beside` (NULL: none).
 bool saved_any(const char *out);
 bool saved_none(const char *out, const char *beside);
 
@@ -79,7 +80,7 @@ int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const 
                       struct err *e);
 
 // Opens *ret and loads the rows of a role into it, for a delta together with the saves
-// below it. Returns an error that names a damaged file.
+// that it builds on. Returns an error that names a damaged file.
 int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
                struct team *team, struct parameters *ret, struct err *e);
 

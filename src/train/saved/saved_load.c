@@ -68,7 +68,7 @@ int saved_check_whole(const char *dir, struct err *e)
     return rc;
 }
 
-// The loading of one table of a save into one table of the model.
+// The state of copying the rows of one saved table into one table of the model.
 struct copying {
     const struct save_table *from;
     struct accessor saved;
@@ -94,7 +94,8 @@ static void copy_row(const struct copying *x, enum rows_kind kind, const float *
                            x->saved.extra_width > 0 ? NULL : from, row);
 }
 
-// Returns whether a row was never updated and so adds nothing (parameters_resolve_seen).
+// Returns whether a row was never updated, so that it counts as unknown
+// (parameters_resolve_seen).
 static bool says_nothing(const struct copying *x, enum rows_kind kind, const float *from)
 {
     return x->packed && kind == ROWS_ROW && x->saved.count != ACCESSOR_NO_COUNT &&
@@ -119,7 +120,7 @@ static size_t part_keys(const struct copying *x, const struct rows_block *b,
 
 static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
 {
-    enum { ROWS = 512 }; // rows for which the table is asked at once
+    enum { ROWS = 512 }; // number of rows that are looked up in the table together
     const struct copying *x = ctx;
     size_t stride = sizeof(uint64_t) + b->width * sizeof(float);
     const char *from = b->payload;
@@ -143,7 +144,7 @@ static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
     return 0;
 }
 
-// The job of loading a save's files, which all members of the team do together.
+// The work of loading the files of a save, which all members of the team share.
 struct loading {
     const struct save_chain *chain;
     rows_block_fn take;

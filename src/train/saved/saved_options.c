@@ -31,7 +31,8 @@ static json_t *put_word(bool second, const char *words)
 #define get_f32(f, o, name, none) (float)json_read_real(f, o, name)
 #define get_hex(f, o, name, none) json_read_hex(f, o, name)
 
-// Returns whether the field is the second word; reports an error if it is neither.
+// Reads a field that has one of two words. Returns whether it has the second one; records
+// an error if it has neither.
 static bool get_word(struct json_fields *f, const json_t *o, const char *name,
                      const char *words)
 {
@@ -218,7 +219,8 @@ void saved_options_from_json(struct saved_options *ret, json_t *o, struct json_f
     ret->streaming = get_word(f, o, "data-in", "memory stream");
     ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
     ret->valid_part.share = json_read_real(f, o, "valid");
-    if (json_object_get(o, "valid-from") != NULL) // older saves lack it: from 0
+    // Older saves lack the field: they began at 0.
+    if (json_object_get(o, "valid-from") != NULL)
         ret->valid_part.from = json_read_real(f, o, "valid-from");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));
     copy_later_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
@@ -257,7 +259,7 @@ void saved_plan_put_shared(json_t *o, const struct saved_plan *from)
 void saved_plan_from_json(struct saved_plan *ret, const json_t *o, struct json_fields *f)
 {
     *ret = (struct saved_plan){0};
-    if (o == NULL) // older saves lack it
+    if (o == NULL) // saves of older versions lack the plan
         return;
     PLAN_SETTINGS(GET, GET, SETTING_NOTHING)
     ret->save_passes = (uint32_t)json_read_int(f, o, "save-passes", INT32_MAX);

@@ -59,8 +59,8 @@ static json_t *best_to_json(const struct saved_run *m)
     return o;
 }
 
-// Returns the readers' positions. They are also used if reading fails: the text is valid
-// JSON.
+// Returns the readers' positions, a valid text of JSON in x->readers, as a value; null
+// if the save has none.
 static json_t *readers_to_json(const struct saved_run *x)
 {
     return x->readers != NULL ? json_loads(x->readers, 0, NULL) : json_null();
@@ -127,7 +127,8 @@ static void get_position(struct json_fields *f, const json_t *o, struct position
                   .file = (uint32_t)json_read_int(f, o, "file", INT32_MAX),
                   .line = json_read_int(f, o, "line", INT64_MAX),
                   .offset = json_read_int(f, o, "offset", INT64_MAX)},
-        .averaged = json_object_get(o, "averaged") != NULL // older saves lack it
+        // Saves of older versions lack the field.
+        .averaged = json_object_get(o, "averaged") != NULL
                         ? json_read_int(f, o, "averaged", INT64_MAX)
                         : 0,
     };
@@ -167,7 +168,7 @@ static void get_readers(struct json_fields *f, const json_t *o, struct saved_run
 
 static void get_numbers(struct json_fields *f, const json_t *o, struct saved_run *ret)
 {
-    if (o == NULL) // features without numbers, and older saves
+    if (o == NULL) // the features are not numbers, or the save is of an older version
         return;
     ret->numbers.first_inverted = ~json_read_hex(f, o, "first");
     ret->numbers.last = json_read_hex(f, o, "last");
@@ -231,15 +232,18 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         json_complain(&f, "dims", "name columns that the data does not have");
     saved_plan_from_json(&ret->plan, json_object_get(root, "plan"), &f);
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
-    if (json_object_get(root, "columns") != NULL) // missing for files and in older saves
+    // The field is missing if the data is files, and in older saves.
+    if (json_object_get(root, "columns") != NULL)
         ret->columns = json_read_int(&f, root, "columns", INT64_MAX);
     get_numbers(&f, json_object_get(root, "numbers"), ret);
-    if (json_object_get(root, "fields_end") != NULL) { // only libffm, not in older saves
+    // The field exists for libffm only, and not in older saves.
+    if (json_object_get(root, "fields_end") != NULL) {
         ret->first_field = json_read_int(&f, root, "first_field", UINT16_MAX);
         ret->fields_end = json_read_int(&f, root, "fields_end", UINT16_MAX + 1);
     }
     const json_t *data = json_object_get(root, "data");
-    if (json_object_get(data, "piped") != NULL) // missing without a command
+    // The field is missing if no command has written the data.
+    if (json_object_get(data, "piped") != NULL)
         ret->piped = json_read_flag(&f, data, "piped");
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = json_read_flag(&f, root, "finished");

@@ -24,7 +24,7 @@ enum {
 struct names;
 struct history;
 
-// The options that change the result of a run. A resumed run must have the same.
+// The options that change the result of a run. A resumed run must have the same ones.
 struct saved_options {
     union {
         struct run_settings settings;
@@ -41,11 +41,11 @@ struct saved_options {
     char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
 };
 
-// The options about the length of a run and the intervals of its saves and reports, as
-// the user gave them. A resumed run takes from the save those options that the user does
-// not give again.
+// The options about the length of a run and the intervals of its saves and reports,
+// as the user gave them. A resumed run takes those options from the save that the
+// user does not give again.
 struct saved_plan {
-    // epochs 0: the save is of an older version and has no plan
+    // If epochs is 0, the save is of an older version and has no plan.
     PLAN_SETTINGS(SETTING_MEMBER, SETTING_MEMBER, SETTING_NOTHING)
     uint32_t save_passes;
     uint64_t save_batches;
@@ -76,7 +76,7 @@ struct saved_run {
     bool has_best;
     double best_loss;
     uint32_t best_epoch, passes_since_best;
-    union { // of the first label, and of each label
+    union { // metrics of the first label, and of each label
         struct metrics best_valid, best_valids[LABELS_MAX];
     };
     // For a save in the middle of a cluster's pass: the positions of the readers as JSON

@@ -17,7 +17,8 @@
 
 static struct saved_run written, again; // too large for the stack
 
-// Fills the description; each field differs from zero and from the next field.
+// Fills the description; each field has a value that is not 0 and is not
+// that of the next field.
 static void fill_of(struct saved_run *m, const char *model)
 {
     *m = (struct saved_run){
@@ -114,7 +115,7 @@ static void round_trip(void **state)
     for (int i = 0; i < 4; i++) {
         bool within = i % 2 != 0;
         fill_of(&written, i < 2 ? "ffm" : "dcn");
-        if (i == 3) { // a length for field 1
+        if (i == 3) { // a vector's length for field 1
             written.options.model.fields = 2;
             written.options.model.dims[written.options.model.n_dims++] =
                 (struct model_dim){1, 4};
@@ -166,7 +167,7 @@ static void words_of_old_saves(void **state)
     }
 }
 
-// Values that are not finite have no JSON number and become null.
+// Values that are not finite cannot be JSON numbers; they become null.
 static void no_numbers(void **state)
 {
     (void)state;
@@ -329,7 +330,8 @@ static void older_than_settings(void **state)
     assert_int_equal(again.schema.columns, 3);
     char *dropout = strstr(text, "\"dropout\"");
     assert_non_null(dropout);
-    memcpy(dropout, "\"pooling\"", strlen("\"pooling\"")); // replaces the name "dropout"
+    // The option has another name, so "dropout" is missing.
+    memcpy(dropout, "\"pooling\"", strlen("\"pooling\""));
     refused(text, "'dropout' is missing"); // every version has written this setting
 }
 

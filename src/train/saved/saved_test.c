@@ -174,7 +174,7 @@ static void finding(void **state)
                                         "out/save-1000000", "out/save-999999"};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(mkdir(files_in("%s", names[i]), 0700), 0);
-    // no save is finished
+    // No save in the directory is finished.
     assert_int_equal(save_find(files_in("out"), dir, &e), TUG_EDATA);
     static const size_t newest[] = {1, 2, 4, 3};
     for (size_t i = 0; i < 4; i++) {
