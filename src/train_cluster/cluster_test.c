@@ -48,8 +48,9 @@ struct cluster {
     } server[MAX_NODES], worker[MAX_NODES], guest;
 };
 
-static void *(*guest)(void *actor); // a guest that also joins the cluster; NULL: none
-static struct train_cluster more;   // further settings of the mode, such as geo
+// A further thread that joins the cluster as a guest; NULL: none.
+static void *(*guest)(void *actor);
+static struct train_cluster more; // further settings of the mode, such as geo
 
 static struct node_options node_options(struct cluster *c)
 {
@@ -144,9 +145,8 @@ static void open_scheduler(struct cluster *c)
     assert_int_equal(pthread_create(&c->thread, NULL, run_scheduler, c), 0);
 }
 
-// Records that passes are under way. All workers have joined then, so one may leave
-// without the cluster waiting for it. The first worker leaves before the last pass in any
-// case.
+// Records that passes are under way. All workers have joined by now, so the cluster does
+// not wait for one that leaves. The first worker leaves before the last pass in any case.
 static void hear(void *ctx, const struct train_news *n)
 {
     (void)ctx;
@@ -347,8 +347,8 @@ static void test_geo_alone(void **state)
     }
 }
 
-// If there is only one piece, only one worker can train: the idle workers do not make its
-// steps shorter.
+// The data has one piece, so only one worker can train. The idle worker does not make the
+// steps of the other one shorter.
 static void test_geo_idle(void **state)
 {
     (void)state;
@@ -464,8 +464,8 @@ static void geo_learns(float elastic, enum rule_kind rule)
         c.deterministic = false;
         c.threads = 3;
         c.batch = 32;
-        c.epochs = 6; // with three, in an unlucky order of batches, a deepfm had an AUC
-                      // of .75
+        // With three passes, in an unlucky order of batches, the AUC of a deepfm was .75.
+        c.epochs = 6;
         more = (struct train_cluster){.geo = 4, .elastic = elastic, .together = true};
         train_there(&c, 2, 2, CONFIG_ASYNC, NULL, &r);
         more = (struct train_cluster){0};
@@ -651,7 +651,8 @@ static void test_shows_are_counted_once(void **state)
         struct rows three = rows_after(&c, 3, "passes", out);
         assert_int_equal(three.n, first.n);
         assert_int_equal(three.shows, first.shows);
-        assert_true(three.hash != first.hash); // weights were trained in all passes
+        // Weights are trained in all passes, although shows count once.
+        assert_true(three.hash != first.hash);
         files_remove(out);
         c.init_from = one;
         struct rows anew = rows_after(&c, 2, "anew", out);
@@ -692,7 +693,7 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
         snprintf(manifest, sizeof(manifest), "%s/manifest.json", save);
         if (strcmp(save, end->saved) == 0)
             break;
-        if (!file_exists(manifest)) // the save without a manifest was given up
+        if (!file_exists(manifest)) // the save was given up, so it has no manifest
             continue;
         snprintf(out, sizeof(out), "%s", files_in("again"));
         copy_dir(save, out);
@@ -771,7 +772,7 @@ static void test_saved_within_sync(void **state)
     saved_within(CONFIG_SYNC, 2, 3);
 }
 
-// While a run trains, another client saves, which takes two seconds.
+// While a run trains, another client makes a save that takes two seconds.
 
 static unsigned looks, held; // the number of checks of the table, and the number of
                              // checks that found waiting requests
@@ -859,8 +860,8 @@ static int add_toy(void **state)
     return files_begin(state);
 }
 
-// An argument selects the tests of saves in the middle of a pass, which take as long as
-// all other tests together.
+// With an argument, runs only the tests of saves in the middle of a pass, which take as
+// long as all other tests together.
 int main(int argc, char **argv)
 {
     (void)argv;

@@ -236,7 +236,7 @@ int deal_rows_put(struct deal_rows *d, uint32_t file, uint64_t index, bool *ret_
         TRY(put_cell(d, deal_key_of(b, file, index, 0), text, len, *ret_at_end, e));
     }
     TRY(send_rows(d, e));
-    // the other request was sent last
+    // the other request is the one that was sent last
     return explain(deal_rows_wait(d, &d->requests[d->filled ^ 1], e), e);
 }
 
@@ -287,8 +287,9 @@ static int add_cell(struct deal_rows *d, const struct dealt_cell *at, const floa
     return 0;
 }
 
-// The position of the cell whose head is pulled next. Because the end of a compressed
-// file is not known, heads after it are pulled, too, and ignored.
+// The position of the cell whose head is pulled next. The number of pieces
+// of a compressed file is not known, so heads after its last piece are
+// pulled, too, and ignored.
 struct cursor {
     uint32_t file;
     uint64_t index;
@@ -304,7 +305,7 @@ static size_t ask_heads(struct deal_rows *d, struct cursor c, uint32_t bucket,
         if (!exact && count < 2 * c.index + 1)
             count = 2 * c.index + 1;
         if (count > (uint64_t)1 << INDEX_BITS)
-            // The number is unknown, so all possible pieces are tried.
+            // The number of pieces is unknown, so all possible pieces are tried.
             count = (uint64_t)1 << INDEX_BITS;
         for (; c.index < count && r->n < HEADS; c.index++) {
             ret[r->n] = (struct dealt_cell){.file = c.file, .index = c.index};
@@ -322,7 +323,7 @@ static int take_heads(struct deal_rows *d, struct cursor *c, const struct dealt_
     for (size_t i = 0; i < n; i++) {
         if (at[i].file < c->file)
             continue;
-        // the row is missing, or the file has no last cell
+        // The row is missing, or no cell of the file says that it is the last one.
         if (at[i].file > c->file || !d->found[i])
             return missing(d, &at[i], e);
         TRY(add_cell(d, &at[i], r->values + i * DEAL_WIDTH, e));
@@ -348,7 +349,7 @@ static int take_rows(struct deal_rows *d, struct err *e)
     return 0;
 }
 
-// Pulls the rows after the heads, for cells from `first` on.
+// Pulls the rows after the heads, for the cells from `first` on.
 static int fill_cells(struct deal_rows *d, uint32_t bucket, size_t first, struct err *e)
 {
     struct request *r = &d->requests[0];

@@ -1,5 +1,5 @@
-// Dealing rows to servers: after an interrupt, no memory that was freed may be sent; and
-// rows on the servers that no worker has put there are refused.
+// Dealing rows to servers: after an interrupt, no memory that was freed is sent; and a
+// bucket is refused if rows on the servers lead to pieces that do not exist.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/deal_rows.h"

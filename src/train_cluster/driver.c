@@ -219,12 +219,12 @@ static int open_pass(struct run *r, uint64_t pass, const struct train_result *re
     if (from->pass != pass)
         from = &begin;
     uint64_t resumed = sync ? from->first : from->examples / r->config->batch;
-    // Saves of older versions may count fewer batches than the pass had.
+    // Saves of older versions may have a smaller count of batches than the pass had.
     d->batches_before = r->at.batches > resumed ? r->at.batches - resumed : 0;
     if (!d->began)
         d->saved_batches = d->batches_before + resumed;
     d->began = true;
-    // A pass with which this driver goes on is open: its clock has gone on.
+    // If this driver goes on with the pass, the pass is open, and its clock has moved on.
     if (sync && d->goes_on == 0)
         TRY(driver_set_clock(d, pass << 32 | from->first, e));
     struct buf note = BUF_INIT(WIRE_BYTES_MAX);
@@ -240,13 +240,14 @@ static int open_pass(struct run *r, uint64_t pass, const struct train_result *re
         .backups = r->config->cluster->backups,
         .note = {note.data, (uint32_t)note.len},
     };
-    // The answer about a pass that was open already has reports.
+    // If the pass was open already, the answer has the reports so far.
     struct state s = {.driver = d};
     if (rc == 0)
         rc = client_ask(d->remote.client, MSG_PASS, &m, take_state, &s, e);
     if (rc == 0 && s.rc != 0)
         rc = damaged(e);
-    if (rc == 0 && d->goes_on != 0) // the driver before may have been killed in a save
+    // A driver that was killed may have left a save unfinished.
+    if (rc == 0 && d->goes_on != 0)
         rc = client_ask(d->remote.client, MSG_CUT, &(struct msg_cut){0}, NULL, NULL, e);
     buf_free(&note);
     return rc;
@@ -277,8 +278,7 @@ static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
     return 0;
 }
 
-// Returns the number of batches in a pass over `examples` examples, as one process counts
-// them.
+// Returns the number of batches in a pass over `examples` examples in one process.
 static uint64_t batches_of(const struct run *r, uint64_t examples)
 {
     uint64_t runs = (examples + ORDER_RUN - 1) / ORDER_RUN;
@@ -434,8 +434,8 @@ static uint32_t readers(struct driver *d)
     return n > 0 ? n : 1;
 }
 
-// Adds the times of a pass to the result. Reading and training overlap, so the mean
-// reading time is subtracted.
+// Adds the times of a pass to the result. The mean time that workers have spent reading
+// is subtracted from the time of training.
 static void count_time(struct driver *d, double seconds, struct train_result *result)
 {
     uint32_t n = readers(d);

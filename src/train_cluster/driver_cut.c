@@ -190,7 +190,8 @@ static int driver_cut_write_rows(struct driver *d, struct client_save *s,
 {
     if (s->marked) {
         TRY(driver_cut_wait(d, client_save_turn(d->remote.client, s->id, e), e));
-        // From now on only workers that have marked get a piece.
+        // From now on the scheduler gives pieces only to workers that have marked the
+        // save.
         TRY(ask_cut(d, s->id, e));
         s->roster = d->cut.roster;
         s->newest = d->cut.newest;
@@ -206,15 +207,15 @@ static int driver_cut_write_rows(struct driver *d, struct client_save *s,
     TRY(s->clock != 0 ? follow_clock(d, ts, e) : client_wait(d->remote.client, ts, e));
     if (d->cut.pass == 0)
         return 0;
-    // Progress lines only estimate the number of batches.
+    // The number is an estimate by the examples, as progress lines show it.
     uint64_t batches = s->marked ? d->cut.examples / run->options.batch : d->cut.first;
     run->at.batches = d->batches_before + batches;
     return driver_set_readers(run, &d->cut, e);
 }
 
-// Returns the servers' name of a save's directory, which is below --out. The servers were
-// asked for the name when the run began, because in sync mode the batch of a save may
-// pass while a request is answered.
+// Returns the servers' name of a save's directory, which is below --out. The name of
+// --out was asked for when the run began: in sync mode the batch of the save could pass
+// while the servers answer.
 static int save_below(const struct driver *d, const char *path, char ret[FILE_PATH_MAX],
                       struct err *e)
 {
@@ -240,12 +241,14 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
                             .marked = d->cut.pass != 0 && d->cut.clock == 0,
                             .clock = d->cut.clock};
     int rc = driver_cut_write_rows(d, &s, m, run, e);
-    // A checkpoint publishes nothing; the servers only have to end the cuts.
+    // A checkpoint publishes nothing, so an error here is ignored: the servers only
+    // have to end their cuts.
     struct err ignored;
     (void)driver_cut_wait(
         d, client_save_end(d->remote.client, s.id, rc == 0, 0, &ignored), &ignored);
     if (s.marked)
-        (void)ask_cut(d, 0, &ignored); // workers need not mark this save any more
+        // Tells the scheduler that workers need not mark this save any more.
+        (void)ask_cut(d, 0, &ignored);
     return rc;
 }
 
@@ -259,9 +262,9 @@ int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
     return rc;
 }
 
-// Returns whether a save is due after this number of batches of the pass. The count of
-// batches since the last save continues from pass to pass, because a pass may have fewer
-// than `every` batches.
+// Returns whether a save is due after this number of batches of the pass. Batches are
+// counted from the last save on, across passes, because a pass may have fewer batches
+// than lie between two saves.
 static bool is_due(struct run *r, uint64_t batches)
 {
     struct driver *d = r->driver;
@@ -290,7 +293,7 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
         buf_clear(&d->cut.done);
         if (d->examples != 0 &&
             d->cut.first * r->config->batch + r->config->batch >= d->examples)
-            d->cut.pass = 0; // the pass ends before the save's batch
+            d->cut.pass = 0; // the pass will end before the batch of the save
     }
     int rc = d->cut.pass != 0 ? checkpoint_save(r, false, result, &why) : 0;
     bool passed = rc != 0 && d->cut.clock != 0 && why.reason == REASON_SAVE_PASSED;

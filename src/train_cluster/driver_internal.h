@@ -25,8 +25,8 @@
 
 // In sync mode a save is announced this many batches ahead. The distance doubles if that
 // batch was applied before all servers had the announcement. It shrinks after each
-// successful save: with a shorter distance the save waits less, and the pass is less
-// likely to end before it.
+// successful save: with a shorter distance the save waits for fewer batches, and the pass
+// is less likely to end before the save.
 enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
 
 static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
@@ -53,7 +53,7 @@ struct driver_position {
 struct driver_published {
     char below[FILE_PATH_MAX]; // the servers' name of the directory of --publish
     int lock;   // lock of that directory, so that no other run publishes there
-    double due; // time (clock_seconds) at which the next save is due
+    double due; // time (clock_seconds) of the next save
     bool
         // Whether a delta can follow: the newest save in that directory is one of this run.
         based;
@@ -73,7 +73,8 @@ struct driver {
     bool opened;
     uint32_t workers, servers;
     uint32_t labels;
-    struct metrics_stream *stream;     // for each label: sums over the pass
+    // For each label: sums over the examples of the pass so far.
+    struct metrics_stream *stream;
     double read_seconds, wait_seconds; // sums over all workers, in the pass
     uint64_t examples;  // examples of the previous pass; 0: this is the first
     uint64_t bad_lines; // bad lines that were read in the pass
@@ -98,9 +99,9 @@ struct driver {
     // Batches of the run before this pass, including those before a resume.
     uint64_t batches_before;
     uint64_t
-        saved_batches; // batches of the run at its last save within a pass, or at its
-                       // begin
-    bool began;        // a pass has begun
+        // Batches of the run at its last save within a pass; or at the begin of the run.
+        saved_batches;
+    bool began; // a pass has begun
     // With shares: the number of batches by which a save is announced ahead.
     uint64_t ahead;
     // The number of the pass with which this driver goes on. It is 0 if the driver began
@@ -130,11 +131,11 @@ int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
 // Writes the position of the readers into the description of the run.
 int driver_set_readers(struct saved_run *run, const struct driver_position *p,
                        struct err *e);
-// Appends the note of the pass that is opened now, for a driver after this one; nothing
-// if the scheduler does not keep it (driver_note.c).
+// Appends the note of the pass that is opened now, by which another driver could go on
+// with it. Appends nothing if the scheduler keeps no notes (driver_note.c).
 int driver_note(struct run *r, uint64_t pass, const struct train_result *result,
                 struct buf *to, struct err *e);
-// Makes the driver stand where the note of the open pass says.
+// Sets the driver's state to that in the note of the open pass.
 void driver_go_on(struct driver *d, const struct run *r);
 // Adds the batches of a pass to the steps of the tables, once.
 int driver_add_steps(struct run *r, uint64_t batches, struct err *e);
@@ -148,8 +149,8 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
 
 // These functions serve --publish. driver_publish_open checks that publishing is
 // possible. driver_publish_due makes a save after this number of batches of the run if
-// one is due; its failure is only an error if the cluster has ended. The last function
-// makes the last save.
+// one is due; a failed save is an error only if the cluster has ended.
+// driver_publish_last makes the save at the end of the run.
 int driver_publish_open(struct run *r, struct err *e);
 int driver_publish_due(struct run *r, uint64_t batches, const struct train_result *result,
                        struct err *e);

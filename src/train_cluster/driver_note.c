@@ -2,11 +2,12 @@
 // process, was killed and started again (train/saved/kept_run.h).
 //
 // The note is part of the message that opens the pass, so both are in the scheduler's
-// journal or neither. It says how the run stood at that moment. The next driver opens the
-// same pass once more, which changes nothing, and follows it from its beginning: the
-// scheduler gives it all reports of the pass again. It repeats what this driver did after the
-// opening: the validation (from the reports), the copy of the best pass and the save have
-// the same result, since nothing is trained before the next pass is opened.
+// journal or neither. It describes the state of the run at that moment. The next
+// driver opens the same pass once more, which changes nothing, and follows it from
+// its beginning: the scheduler gives it all reports of the pass again. It repeats
+// what this driver did after the opening: the validation (from the reports), the copy
+// of the best pass and the save have the same result, since nothing is trained before
+// the next pass is opened.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -29,8 +30,8 @@ static int read_steps(struct run *r, uint64_t *ret, struct err *e)
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
-// Describes the current state of the run, with the position in the pass from which the run
-// was resumed.
+// Describes the state of the run now; its position in the pass is the one from
+// which the run was resumed.
 static int note_describe(struct run *r, uint64_t pass, const struct train_result *result,
                          char **ret, struct err *e)
 {

@@ -60,8 +60,7 @@ int driver_publish_open(struct run *r, struct err *e)
         return 0;
     TRY(check_apart(r->config, e));
     TRY(check_saves(dir, e));
-    TRY(file_make_dir(dir, e)); // now, so that an error comes before the first minute of
-                                // training
+    TRY(file_make_dir(dir, e)); // made now, so that an error comes before the training
     if (file_lock_dir(dir, &p->lock, e) != 0)
         return err_wrap(e, "--publish: one run at a time publishes in a directory");
     TRY(remote_below(&r->driver->remote, WIRE_ROOT_SAVE, dir, p->below, e));
@@ -117,8 +116,8 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
         rc = save_commit(dir, &m, r->config->keep, e);
     else
         save_abort(dir, &m);
-    // Servers that do not get the message end the save after a while; the next save is
-    // then a base.
+    // A server that does not get this message ends the save after a while, and
+    // the next save is a base.
     struct err ignored;
     if (driver_publish_wait(
             d, client_save_end(d->remote.client, id, rc == 0, m.checksum, &ignored),

@@ -60,7 +60,7 @@ static uint32_t driver_rows_number(const struct driver *d, bool dense, bool best
     return remote_number(dense, best) + (!best && d->shows_mean ? EXCHANGE_MEAN : 0U);
 }
 
-// Makes a copy of a table, which the servers have made, known to this client.
+// Makes this client know a copy of a table that the servers have made.
 static int know(struct driver *d, uint32_t copy, struct err *e)
 {
     struct client *c = d->remote.client;
@@ -114,7 +114,7 @@ struct fetch {
     struct driver *driver;
     uint64_t *keys;
     float *values;
-    uint8_t *found; // all bits are set
+    uint8_t *found; // for each row 1, as all rows are found
 };
 
 static int fetch_partition(struct fetch *f, struct client_walk *w, struct table *t,
@@ -327,8 +327,9 @@ static int driver_rows_load(struct run *r, const char *dir, const struct saved_r
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
-// Loads the save's rows of this role into the copies with that offset. They pass through
-// the model's tables, which are emptied afterwards.
+// Loads the save's rows of this role into the copies of the tables whose numbers are
+// higher by `offset`. The rows pass through the model's tables in this process, which
+// are emptied afterwards.
 static int resume_copy(struct run *r, const char *dir, const struct saved_run *m,
                        enum saved_role role, uint32_t offset, struct err *e)
 {
@@ -343,7 +344,8 @@ static int resume_copy(struct run *r, const char *dir, const struct saved_run *m
     return 0;
 }
 
-// Goes on with a run whose rows are on the servers.
+// Resumes a run whose rows are still on the servers: makes the copies of the best pass
+// known.
 static int know_best(struct run *r, const char *dir, const struct saved_run *m,
                      struct err *e)
 {

@@ -39,8 +39,8 @@ static int driver_score_look(struct driver *d, uint16_t type, const void *m,
                         : 0;
 }
 
-// Waits until all pieces are scored. Like a validation by the driver, this is finished
-// even if a signal asks for the end.
+// Waits until all pieces are scored. A signal does not interrupt it, just as it does not
+// interrupt a validation by the driver.
 static int follow(struct run *r, const struct msg_pass *m, struct parts *p, struct err *e)
 {
     struct driver *d = r->driver;
@@ -79,8 +79,9 @@ static int driver_score_check(const struct run *r, const char *option,
                    (unsigned long long)r->config->max_bad_lines);
 }
 
-// Warns, as a run of one process does, if the features of --valid or --test are numbered
-// differently from those of the training data, once for each of the two.
+// Warns, as a run of one process does, if the features of --valid or --test are
+// numbered differently from those of the training data, and does so at most once for
+// --valid and once for --test.
 static void compare_numbering(const struct run *r, bool test,
                               const struct numbering *found)
 {

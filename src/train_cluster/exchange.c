@@ -33,7 +33,7 @@ int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret
     return table_rows(x->table, k, n, ret_ids);
 }
 
-// Makes room for the marks of all ids below n.
+// Makes room for the marks of the ids below n.
 static int reserve_marks(struct exchange_keys *k, size_t n)
 {
     if (n <= k->cap)
@@ -52,7 +52,8 @@ static int reserve_marks(struct exchange_keys *k, size_t n)
 
 static void begin_batch(struct exchange_keys *k)
 {
-    if (++k->batch == 0) { // the counter has overflowed, so all entries are cleared
+    // The number has overflowed: clears all entries, as an old number could look new.
+    if (++k->batch == 0) {
         memset(k->marks, 0, k->cap * sizeof(*k->marks));
         k->batch = 1;
     }
@@ -161,7 +162,7 @@ static int reserve_keys(struct exchange *x, size_t n)
     mem_free(x->local_row);
     x->local_row = mem_array(cap, sizeof(*x->local_row));
     x->overlaps = mem_array(cap, sizeof(*x->overlaps));
-    // the second half has the keys before they are arranged
+    // the second half is for the keys before they are arranged
     x->key = mem_array(2 * cap, sizeof(*x->key));
     x->order = mem_array(2 * cap, sizeof(*x->order));
     x->last = mem_array(cap, sizeof(*x->last));
@@ -174,8 +175,9 @@ static int reserve_keys(struct exchange *x, size_t n)
     return ok ? 0 : TUG_ENOMEM;
 }
 
-// Numbers the distinct ids of the batch in the order of their first occurrence; their
-// keys go into the second half of x->key. There are at most as many as features.
+// Numbers the distinct ids of the batch in the order of their first occurrence;
+// their keys go into the second half of x->key. The batch has at most as many
+// distinct ids as features.
 static void find_distinct(struct exchange *x)
 {
     struct exchange_keys *k = x->keys;
@@ -191,8 +193,7 @@ static void find_distinct(struct exchange *x)
             if (x->before != NULL && m->batch == x->before->number)
                 x->overlaps[x->n_overlaps++] = (struct overlap){(uint32_t)n, m->place};
             *m = (struct mark){k->batch, (uint32_t)n};
-            found[n++] = id[j]; // the key itself is looked up below, for many ids
-                                // together
+            found[n++] = id[j]; // the keys of many ids are looked up together below
         }
         x->place[j] = m->place;
     }
@@ -220,7 +221,7 @@ static int arrange(struct exchange *x)
         x->view.rows[j] = x->values + (size_t)x->place[j] * x->width;
     }
     for (size_t j = x->view.batch.nnz; j < x->view.batch.nnz + KERNEL_PADDING; j++)
-        x->view.rows[j] = x->values; // padding, which is read but not used
+        x->view.rows[j] = x->values; // padding is read by kernels and not used
     for (size_t i = 0; i < x->n_overlaps; i++) {
         struct overlap *o = &x->overlaps[i];
         *o = (struct overlap){rank[o->place],

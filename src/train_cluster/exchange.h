@@ -19,8 +19,8 @@
 
 // Numbers of a run's tables in the cluster. The model's tables have 0 and 1; with
 // EXCHANGE_BEST added, they are the tables as they were after the best pass, and with
-// EXCHANGE_MEAN added, their mean over batches (--average). One more is for the examples
-// that are dealt (deal_rows.h).
+// EXCHANGE_MEAN added, their mean over batches (--average). A further table has the
+// examples that are dealt (deal_rows.h).
 enum {
     EXCHANGE_SPARSE = 0,
     EXCHANGE_DENSE = 1,
@@ -38,7 +38,7 @@ struct exchange_keys {
     } * marks;
     size_t cap; // number of marks
     uint32_t batch;
-    struct numbering seen; // all keys so far
+    struct numbering seen; // numbering of all keys that the worker has read
 };
 int exchange_keys_open(struct exchange_keys *k, struct err *e);
 void exchange_keys_close(struct exchange_keys *k);
@@ -51,12 +51,12 @@ int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret
 // private state; a worker that replaces a dead one begins with the servers' state.
 struct exchange_local {
     bool weights;
-    // which states are private, so that no worker pushes them
+    // Which states are private, so that the worker does not push them.
     bool state[ACCESSOR_MAX_GROUPS], dense_state;
     // Has for each key the worker's own row, followed by 1 if the row was trained. NULL
     // if rows have no private part.
     struct table *rows;
-    float *dense; // private values of all dense blocks; NULL: none
+    float *dense; // private values of all blocks of dense parameters; NULL: none
     bool dense_known;
 };
 // Opens the private state, which stays empty if neither weights nor states are private.
@@ -125,8 +125,8 @@ struct exchange {
     } parts[EXCHANGE_PARTS];
     uint32_t n_parts;
 
-    // With `steps`: the keys that the previous batch also has, with their positions in
-    // both batches.
+    // With `steps`: the positions, here and in the previous batch, of the keys
+    // that both batches have.
     struct exchange *before;
     uint32_t number; // number of the batch
     struct overlap {
@@ -145,7 +145,8 @@ struct exchange {
     size_t n_sums, cap_sums;
     struct dense_sums dense_sums;
 
-    // Requests for the rows, followed by one for each part; 0: not in flight.
+    // Timestamps of the request for the rows, and then of the requests for each part of
+    // the dense parameters; 0: not in flight.
     client_ts pulls[1 + EXCHANGE_PARTS], pushes[1 + EXCHANGE_PARTS];
 };
 

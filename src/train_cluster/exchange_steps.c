@@ -54,8 +54,8 @@ void exchange_local_close(struct exchange_local *o)
     *o = (struct exchange_local){0};
 }
 
-// Replaces pulled values by the worker's private ones. For states, `before` is also set
-// to the private values, so that the change is computed relative to them.
+// Replaces pulled values in `row` by the worker's private ones. For states, does so in
+// `before`, too, so that the change that is pushed is computed from the private values.
 static void take_row(struct layout l, const float *local, float *row, float *before)
 {
     for (uint32_t g = 0; g < l.a->n_groups; g++) {
@@ -99,7 +99,8 @@ static void take_local(struct exchange *x)
         struct table_slabs slabs = table_slabs(o->rows);
         for (size_t i = 0; i < x->n; i++) {
             const float *local = local_row(x, slabs, i);
-            if (local[x->width] != 0) // the row was trained by this worker before
+            // The worker has trained this row before, so it has private values.
+            if (local[x->width] != 0)
                 take_row(l, local, x->values + i * x->width, x->gradients + i * x->width);
         }
     }

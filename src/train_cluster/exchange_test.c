@@ -19,8 +19,8 @@
 
 enum { EXAMPLES = 400, STRETCH = 20, KEYS = 64, MAX = 32 };
 
-// The rows of all keys according to the formulas; rows that are not known yet are 0. The
-// last row is that of the dense parameters.
+// The rows of all keys according to the formulas; rows that no worker has pulled yet are
+// 0. The last row is that of the dense parameters.
 struct rows {
     float of[KEYS + 1][MAX];
 };
@@ -36,7 +36,7 @@ struct world {
     struct dataset *data;
     uint64_t key[KEYS]; // keys of the naive rows
     size_t n;
-    bool begun; // whether the dense row is known
+    bool begun; // whether the row of the dense parameters was pulled
     struct rows rows;
 };
 
@@ -206,7 +206,7 @@ static void pull(struct party *k, uint64_t b)
 }
 
 // Returns the amount by which a worker changes a column; for the column that counts
-// updates, the number of updates.
+// updates, this is the number of updates.
 static float change(uint64_t seed, uint64_t key, uint32_t column)
 {
     if (column == w.model.accessor.count)
@@ -235,9 +235,9 @@ static bool stays(size_t row, uint32_t column)
            !rule_info(w.model.options.linear.kind)->state_adds_up;
 }
 
-// Trains a row, and records the change that is pushed. Before, the row must equal the
-// pulled one plus those changes of this worker that servers do not have yet, or the
-// worker's private row.
+// Trains a row, and records the change that is pushed. Before it is trained, the row must
+// equal the pulled one plus those changes of this worker that the servers did not have
+// yet; or the worker's private row.
 static void train_row(struct party *k, uint64_t b, size_t row, float *values,
                       uint32_t width, uint64_t seed)
 {
@@ -390,7 +390,7 @@ static void repeated_piece(void **state)
     open_worker(&heir, 1, 4);
     pull(&heir, 0);
     train(&heir, 0, 2);
-    push(&heir, 0); // the servers add nothing
+    push(&heir, 0); // the servers have these batches, and add nothing
     pull(&heir, 1);
     train(&heir, 1, 3);
     push(&heir, 1);

@@ -113,7 +113,7 @@ static uint64_t pass_of_all(const struct run *r)
     return (uint64_t)r->config->cluster->peer->passes + pass_of(r);
 }
 
-// Begins the run, when all rows and all workers are there.
+// Begins the run: waits until all rows exist and all workers have come.
 static int peer_begin(struct run *r, struct err *e)
 {
     r->driver->first_epoch = r->at.epoch;
@@ -190,8 +190,8 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-// Returns whether a piece belongs to this worker, if all workers were given the same
-// files.
+// Returns whether the piece with this number belongs to this worker. If all workers were
+// given the same files, every n-th piece does.
 static bool piece_is_mine(const struct run *r, uint64_t number)
 {
     const struct driver *d = r->driver;
@@ -349,7 +349,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     struct remote_worker *w = r->driver->worker;
     const struct train_config *c = r->config;
     uint64_t pass = pass_of_all(r);
-    TRY(peer_meet(r, e)); // waits for the end of a save of the previous pass
+    TRY(peer_meet(r, e)); // the first worker may still save the rows of the previous pass
     double start = clock_seconds();
     w->bad_lines = w->reported = 0;
     w->read_seconds = w->wait_seconds = 0;

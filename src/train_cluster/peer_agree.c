@@ -1,6 +1,6 @@
-// See peer_agree.h. In a collective call each worker gives its state (struct peer_state), and
-// compares it with the states of the others. A worker that has died or left gave nothing,
-// and one that has joined since gave nothing or the number of another call.
+// See peer_agree.h. In a collective call each worker gives its state (struct peer_state),
+// and compares it with the states of the others. A worker that has died or left gave no
+// state; a worker that has joined since then gave none, or the state of another call.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/peer_agree.h"
@@ -30,7 +30,8 @@ static int say_of(const struct run *r, uint32_t passes, struct peer_state *ret,
 {
     char *text = NULL;
     struct train_config c = *r->config;
-    c.epochs = 0; // not compared, because the first worker counts passes from its save on
+    // Epochs is not compared: the first worker counts passes from its save on.
+    c.epochs = 0;
     TRY(run_options_print(&c, &text, e));
     uint64_t hash = hash_bytes(text, strlen(text), 0);
     mem_free(text);
@@ -108,8 +109,8 @@ int peer_reduce(struct run *r, enum wire_collect op, enum wire_number type,
     return 0;
 }
 
-// Returns the number of ranks. A worker beyond the number that the cluster was made for
-// has a higher rank.
+// Returns the number of ranks. Workers that joined in addition to those that the cluster
+// was made for have higher ranks.
 static uint32_t ranks(const struct roster *r)
 {
     uint32_t n = r->workers;
@@ -175,7 +176,8 @@ static int check_one(const struct roster *r, uint32_t rank, const struct peer_st
     char name[ROSTER_NAME_MAX];
     bool takes_part = said->call == mine->call;
     if (!takes_part && rank >= r->workers)
-        return 0; // the worker has joined since the barrier
+        // The worker has joined since this barrier, so it has no state to compare.
+        return 0;
     // A worker that sent no state at the end of a pass has died or left during the pass.
     if (said->call == 0 && mine->passes > 0)
         return gone(r, &rank, 1, mine->passes, e);

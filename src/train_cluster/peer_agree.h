@@ -10,7 +10,8 @@
 
 struct client;
 
-// Waits until all living workers have called it as many times.
+// Waits at a barrier until all living workers have called this function as often as this
+// one.
 int peer_meet(struct run *r, struct err *e);
 // Waits for all workers, and checks that they have this worker's options and files (unless
 // each worker has files of its own), and have done `passes` passes of the call. All pushes
@@ -21,9 +22,9 @@ int peer_agree(struct run *r, uint32_t passes, struct err *e);
 // Reduces n values of 8 bytes each of the workers that are alive into `ret`.
 int peer_reduce(struct run *r, enum wire_collect op, enum wire_number type,
                 const void *values, size_t n, void *ret, struct err *e);
-// peer_agree_session returns the session of the worker with this rank; 0 if there is
-// none. peer_agree_gone sets the error that names the ranks of workers that have not done
-// that pass of the call.
+// peer_agree_session returns the session of the worker with this rank; 0 if the rank is
+// empty. peer_agree_gone sets the error with the names of the workers that have not done
+// the given pass of the call.
 uint64_t peer_agree_session(struct client *c, uint32_t rank);
 int peer_agree_gone(struct client *c, const uint32_t *ranks, size_t n, uint32_t pass,
                     struct err *e);

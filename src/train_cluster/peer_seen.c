@@ -40,8 +40,8 @@ static void take_sums(struct metrics_stream *m, const double from[SUMS])
     m->squares = from[5];
 }
 
-// Adds the sums of all labels. The last number counts the workers, so that a worker that
-// died in an earlier reduction is noticed in the last one.
+// Adds the sums of all labels. The last reduction also counts the workers, which shows if
+// one has died during an earlier reduction.
 static int add_sums(struct run *r, const struct peer_seen *own, struct peer_seen *all,
                     struct err *e)
 {

@@ -101,7 +101,7 @@ int remote_below(struct remote *r, enum wire_root kind, const char *path,
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
-// Sets the directory of cold rows. A relative path is below the servers' root already.
+// Sets the directory of cold rows. A relative path is one below the servers' root.
 static int set_cold(struct remote *r, struct table_config *t, struct err *e)
 {
     char rest[FILE_PATH_MAX];

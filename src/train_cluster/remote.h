@@ -46,7 +46,8 @@ struct remote_options {
     enum wire_role role;
     uint16_t loop, loops; // number of this client's loop, and of all loops of the
                           // process: see msg_join
-    // called when the scheduler has divided batches differently; may be NULL
+    // Called when the scheduler has divided the micro-batches of batches
+    // differently; may be NULL.
     void (*view)(void *ctx, const struct msg_view *m);
     void *ctx;
 };
@@ -64,11 +65,12 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
 
 // The cluster's description of the data. The struct is too large for the stack.
 struct remote_data {
-    bool told;  // the driver has sent how the data is read
+    bool told;  // the driver has sent how the data is to be read
     bool known; // a worker has described the data
     bool has_schema;
     struct schema schema;
-    struct identity files; // the options of the run and the files, if they were asked for
+    // Hash of the run's options and identity of its files, if they were asked for.
+    struct identity files;
     int rc;
 };
 
@@ -145,10 +147,10 @@ struct remote_worker {
     const struct train_config *config; // points to `own`
     struct train_config own;           // the settings, and how the data is read
     struct schema *schema;             // the schema that config.reader points to, or NULL
-    uint16_t lane, lanes;   // number of this worker among the threads of its process, and
-                            // their number
+    // Number of this worker among the lanes (threads) of its process; number of lanes.
+    uint16_t lane, lanes;
     struct work_lane *work; // the facts for the worker's page; NULL: no page
-    uint64_t pulled_ns;     // time spent waiting for rows
+    uint64_t pulled_ns;     // time in ns spent waiting for rows
     struct remote remote;
     struct model model;
     struct exchange_keys keys;
@@ -160,8 +162,8 @@ struct remote_worker {
     struct reader *reader;
     struct team *team;
     struct pieces *pieces;
-    struct deal_rows *dealt; // buckets of the global shuffle; NULL: pieces are trained on
-                             // as they are
+    // The buckets of the global shuffle; NULL: pieces are trained on in their order.
+    struct deal_rows *dealt;
     struct rule_params rules[ACCESSOR_MAX_GROUPS],
         dense_rule
             [ACCESSOR_MAX_GROUPS]; // if workers apply the rules (by steps): those of
@@ -169,7 +171,7 @@ struct remote_worker {
     uint64_t *order;               // indices of the examples in a batch or stretch
     size_t cap_order;
     uint64_t pass;  // the current pass
-    bool bad_score; // a score was not finite
+    bool bad_score; // a score of the pass was not finite
     bool told_left_out;
 
     // The following members are used in async and ssp mode.
@@ -187,10 +189,10 @@ struct remote_worker {
 
     struct remote_score *score; // state of scoring; NULL: the driver scores
 
-    // The following members, up to `ctx`, are used only without a driver.
+    // The members up to `ctx` are used only in a worker without a driver.
     uint64_t reported; // number of examples reported so far
     bool at_end;       // the last piece was at the end of its file
-    int (*batch_done)(void *ctx, struct err *e); // may be NULL
+    int (*batch_done)(void *ctx, struct err *e); // Called after each batch; may be NULL.
     // In mode sync: called repeatedly during a wait for rows, with the time at which the
     // wait began. May be NULL.
     int (*waits)(void *ctx, double began, struct err *e);
@@ -198,7 +200,7 @@ struct remote_worker {
 
     double read_seconds;
     double wait_seconds; // time spent waiting for rows and acknowledgements
-    uint64_t waited_ns;  // the client's waiting time, up to the last report
+    uint64_t waited_ns;  // the client's waiting time in ns at the last report
     uint64_t bad_lines;
 };
 
@@ -228,7 +230,8 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
 int remote_threads_open(struct remote_worker *w, struct err *e);
 void remote_threads_close(struct remote_worker *w);
 
-// Scores pieces of --valid and --test, if workers do: remote_score.c.
+// Functions by which workers score pieces of --valid and --test, if workers
+// score: remote_score.c.
 int remote_score_open(struct remote_worker *w, struct err *e);
 void remote_score_close(struct remote_worker *w);
 const struct pieces *remote_score_pieces(const struct remote_worker *w, bool test);

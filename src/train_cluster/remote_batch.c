@@ -15,8 +15,9 @@ enum {
     // gradient of a layer is only complete in the last part of a batch, so parts are as
     // large as the processor's caches allow.
     WHOLE_BYTES = 16 << 20,
-    POLL_EVERY = 256, // the number of examples between two polls of the van, which
-                      // must be frequent enough to receive answers promptly
+    // Number of examples between two polls of the van, so that answers are received
+    // promptly.
+    POLL_EVERY = 256,
     BIAS_EVERY = 32,
 };
 
@@ -96,13 +97,14 @@ struct job {
     struct exchange *x;
     struct model_batch batch;
     const struct exchange_push *push;
-    bool last; // the last part of the batch is being computed, by this thread only
+    bool last; // this thread alone computes the last part of the batch now
     int rc;    // the result of the client's calls, which the first thread makes
     struct err *e;
 };
 
-// Polls the van every POLL_EVERY examples, between two parts of the first thread's
-// examples: `before` examples were done before the last part, `done` are done now.
+// Polls the van every POLL_EVERY examples, between two parts of the first
+// thread's examples: `before` is the number of examples done before the last
+// part, `done` the number now.
 static int poll_sometimes(struct job *j, int rank, size_t before, size_t done)
 {
     if (rank == 0 && j->rc == 0 && before / POLL_EVERY != done / POLL_EVERY)
@@ -119,7 +121,8 @@ static size_t part_begin(const struct remote_worker *w, int rank, size_t n, size
     return from < n ? from : n;
 }
 
-// Returns whether parts of the dense parameters are transferred while the model computes.
+// Returns whether parts of the dense parameters are pulled and pushed while the model
+// computes.
 static bool flows(const struct job *j)
 {
     return j->x->n_parts > 1 && j->worker->n_threads == 1 && model_by_layer(&j->x->model);
@@ -290,7 +293,8 @@ static int take_gradients(struct job *j)
     TRY(remote_failed(j->worker, rc, (uint64_t)j->push->pass, j->e));
     TRY(flows(j) ? exchange_pulled_rows(x, j->e) : exchange_pulled(x, j->e));
     TRY(compute_all(j));
-    TRY(exchange_pulled(x, j->e)); // a batch without examples has asked for no layer
+    // For a batch without examples, the layers were not asked for.
+    TRY(exchange_pulled(x, j->e));
     if (j->worker->n_threads > 1)
         remote_batch_run(j, add_sums);
     return 0;

@@ -23,7 +23,8 @@ static bool find_example(const struct remote_worker *w, const struct dataset *d,
     bool found = false;
     for (uint64_t i = 0; i < dataset_size(d) && !found; i++) {
         if (dataset_gather(d, &i, 1, &b) != 0)
-            break; // if the position is unknown, the error has only the key
+            // The example is found, but not its position: the error names the key only.
+            break;
         for (size_t j = 0; j < b.nnz && !found; j++) {
             found = table_row_key(table_row(slabs, b.id[j])) == key;
             *ret_slot = b.slot[j];

@@ -81,11 +81,11 @@ struct batches {
     uint64_t batches; // the number of batches in the piece
     uint64_t n, each; // `each` batches are pulled and pushed together, so the piece has n
                       // such groups
-    uint64_t most;    // the most examples in a group
+    uint64_t most;    // most examples in a group
     uint64_t window;  // the number of groups that may be pulled and not acknowledged yet
     uint64_t finished; // the number of groups that are acknowledged
     float rate;
-    uint64_t first_clock; // ssp: clock of batch 0
+    uint64_t first_clock; // ssp: the clock of the piece's first batch
     uint64_t ticked; // in ssp mode, for layers: number of batches whose clock was sent
 };
 
@@ -134,9 +134,9 @@ static int finish_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                                                   : 0;
 }
 
-// Sends the clock of batches up to `batches`. If only layers have a bounded delay, a
-// batch's clock is sent when the layers' gradients are applied, perhaps before those of
-// the rows are.
+// Sends the clock of batches up to `batches`. If only layers have a bounded delay, the
+// clock of a batch is sent once the layers' gradients are applied, even if those of
+// the rows are not yet.
 static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batches,
                       struct err *e)
 {
@@ -150,7 +150,7 @@ static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batch
 
 // Returns the fraction of a change that is pushed. In geo mode the rows become the
 // average over the workers that are in the cluster when the rows are pulled and have work
-// to do. In elastic mode they move by a fraction of that.
+// to do. In elastic mode rows move by the fraction `elastic` of that.
 static float fraction_of(const struct remote_worker *w, const struct msg_leased *l)
 {
     const struct roster *r = member_roster(client_member(w->remote.client));
@@ -162,7 +162,7 @@ static float fraction_of(const struct remote_worker *w, const struct msg_leased 
     for (uint32_t i = 0; i < r->n_nodes; i++)
         workers += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
     if (l->pieces != 0 && left < workers)
-        workers = left; // the other workers have nothing to train on
+        workers = left; // the other workers have no pieces left to train on
     return (k->elastic > 0 ? k->elastic : 1) / (float)(workers > 0 ? workers : 1);
 }
 
@@ -219,7 +219,8 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                            ? 1 / (float)x->view.batch.n
                            : 0,
     };
-    uint64_t waited = client_stats(w->remote.client).waited_ns; // from here on for rows
+    // From here on, the client waits for rows.
+    uint64_t waited = client_stats(w->remote.client).waited_ns;
     int rc = remote_compute(w, x, &p, e);
     if (rc != 0)
         return remote_diverged(w, x, s->data, s->lease->pass, rc, e);

@@ -41,8 +41,8 @@ int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float
     return rc;
 }
 
-// Returns the accessor of the servers' table if its rows have a lifecycle, else NULL.
-// Dense parameters have no lifecycle.
+// Returns the accessor of the servers' table of features if its rows have a lifecycle,
+// else NULL. For dense parameters returns NULL.
 static const struct accessor *living_of(const struct remote_rows *r, bool dense)
 {
     const struct table_spec *s = client_spec(r->client, remote_number(false, false));
@@ -101,8 +101,8 @@ static size_t distinct(uint64_t *keys, size_t n)
     return kept;
 }
 
-// Gets the ids of keys for dataset_load. Several threads call it; one at a time asks the
-// servers.
+// Gets the ids of keys for dataset_load. Several threads call it; only one at a
+// time asks the servers.
 int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct remote_rows *r = ctx;

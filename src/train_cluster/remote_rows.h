@@ -28,10 +28,10 @@ static inline uint32_t remote_number(bool dense, bool best)
 // Pulls the dense parameters.
 int remote_rows_begin(struct remote_rows *r, struct err *e);
 
-// Gets the ids of keys for dataset_load. Several threads call it; one at a time asks the
-// servers. `ctx` is a struct remote_rows. After a failure, remote_rows_reason sets the
-// error: the reason why a row could not be pulled, if one was noted. It returns the
-// error's code.
+// Gets the ids of keys for dataset_load. Several threads call it; only one at a time asks
+// the servers. `ctx` is a struct remote_rows. After a failure, remote_rows_reason sets
+// the error to the reason why a row could not be pulled, if that was the failure. It
+// returns the error's code.
 int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 int remote_rows_reason(struct remote_rows *r, int rc, struct err *e);
 

@@ -18,9 +18,9 @@ struct remote_score {
     struct parameters cache;
     struct remote_rows rows;
     pthread_mutex_t lock;
-    uint64_t pass; // pass of the rows in the cache; 0: none
+    uint64_t pass; // the pass whose rows the cache has; 0: the cache is empty
     bool test_pass;
-    struct numbering found; // keys of the current piece
+    struct numbering found; // numbering of the keys of the current piece
 };
 
 static int open_pieces(const struct remote_worker *w, const struct path_list *paths,
@@ -191,7 +191,7 @@ static int remote_score_tell(struct remote_worker *w, const struct msg_leased *l
     if (rc == 0)
         rc = client_ask(w->remote.client, MSG_PIECE_DONE, &m, NULL, NULL, e);
     buf_free(&b);
-    // waiting during scoring does not count as waiting in training
+    // Waits during scoring do not count as waits in training.
     w->waited_ns = client_stats(w->remote.client).waited_ns;
     return rc;
 }

@@ -197,9 +197,9 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
     return 0;
 }
 
-// Pushes those micro-batches of its share of batch b that are not in *done yet. A new
-// division may arrive whenever the van is polled, so the share is read again after each
-// push.
+// Pushes those micro-batches of this worker's share of batch b that are not in *done
+// yet. A new division may arrive whenever the van is polled, so the share is read
+// again after each push.
 static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t *done,
                       struct err *e)
 {
@@ -213,8 +213,8 @@ static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t 
     return 0;
 }
 
-// Computes, after a new division, the part of the last batch that this worker now has to
-// do.
+// After a new division of batches, computes the part of the last batch that this worker
+// has to do in addition.
 static int redo(struct share *s, struct err *e)
 {
     return s->begun
@@ -254,9 +254,9 @@ static int begin_pass(struct remote_worker *w, const struct msg_leased *l, struc
 
 int remote_train_share(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
-    bool again = w->share.pass == l->pass; // the worker had finished the pass, and
-                                           // since then the scheduler has divided
-                                           // batches differently
+    // The worker has finished this pass, and the scheduler has divided batches anew
+    // since.
+    bool again = w->share.pass == l->pass;
     if (l->view >= w->view.view)
         w->view = (struct msg_view){l->pass, l->view, l->slot, l->slots};
     if (!again)

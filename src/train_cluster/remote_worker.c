@@ -36,7 +36,7 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
     struct metrics_stream *all = remote_seen(w);
     uint32_t labels = w->model.options.tasks;
-    // without a driver no node asks for the description
+    // A worker without a driver sends no description, as no node asks for it.
     if (w->config->cluster->peer != NULL) {
         w->reported += m->examples;
         w->at_end = m->at_end;
@@ -199,7 +199,7 @@ static int open_data(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
     int rc;
-    if (c->data.n == 0) // each worker has files of its own, but this one has none
+    if (c->data.n == 0) // the workers have files of their own, and this worker has none
         return 0;
     uint64_t bytes = text_bytes(w, e, &rc);
     TRY(rc);
@@ -267,7 +267,8 @@ static int open_model(struct remote_worker *w, struct err *e)
     m.tasks = schema_labels(reader_schema(w->reader));
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, e));
-    struct model rows = w->model; // the model of the rows as the servers have them
+    // The model on rows in the form in which the servers have them.
+    struct model rows = w->model;
     if (c->table != NULL)
         TRY(lifecycle_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,
                             &w->model, &rows, e));
@@ -281,7 +282,8 @@ static int open_model(struct remote_worker *w, struct err *e)
     return remote_threads_open(w, e);
 }
 
-// Keeps a new division of batches, which is used between batches and during waits.
+// Stores a new division of batches, which the worker applies between
+// batches and during waits.
 static void on_view(void *ctx, const struct msg_view *m)
 {
     struct remote_worker *w = ctx;
@@ -337,7 +339,8 @@ static void keep_lease(void *ctx, const union wire_any *m)
     *(struct msg_leased *)ctx = m->leased;
 }
 
-// Marks a save. All pushes of pieces that were reported done are acknowledged.
+// Marks a save at the servers. All pushes for pieces that were reported as done have
+// been acknowledged before.
 static int mark(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
     client_ts ts = client_mark(w->remote.client, l->save, l->saver, e);
@@ -348,8 +351,8 @@ static int mark(struct remote_worker *w, const struct msg_leased *l, struct err 
     return 0;
 }
 
-// Checks a lease against this worker's files, since identities and clocks are computed
-// from its numbers.
+// Checks a lease against this worker's files, since the identities of pushes, and clocks,
+// are computed from the numbers in the lease.
 static int check_lease(const struct remote_worker *w, const struct msg_leased *l,
                        struct err *e)
 {
@@ -386,8 +389,9 @@ static int remote_worker_work(struct remote_worker *w, struct err *e)
         struct msg_lease ask = {.pass = w->pass, .finished = 0, .marked = w->marked};
         if (l.what == WIRE_LEASE_SHARE) {
             ask.finished = l.pass;
-            ask.view = w->share.view; // the division that was used, not a newer one that
-                                      // may have arrived since
+            // The division by which the share was computed; a newer one may have arrived
+            // since.
+            ask.view = w->share.view;
         }
         TRY(client_ask(w->remote.client, MSG_LEASE, &ask, keep_lease, &l, e));
         TRY(check_lease(w, &l, e));
@@ -400,7 +404,7 @@ static int remote_worker_work(struct remote_worker *w, struct err *e)
             break;
         case WIRE_LEASE_SCORE:
         case WIRE_LEASE_SCORE_BEST:
-            // otherwise other workers would wait for this one's clock
+            // Else other workers would wait for this worker's clock.
             TRY(remote_pieces_pause(w, e));
             TRY(remote_score_piece(w, &l, e));
             break;
@@ -455,8 +459,8 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-// Returns the reason of the end. An error of a lane that only reports the end of another
-// lane is not the reason.
+// Returns the error for which the worker ends: the first that is not TUG_EIO, if there is
+// one, because a lane that only learns of the end of another lane returns TUG_EIO.
 static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 {
     const struct err *why = NULL;

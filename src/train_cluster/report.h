@@ -16,7 +16,7 @@ struct report {
     double read_seconds;    // time spent on reading and parsing
     double wait_seconds;    // time spent on waiting for servers
     uint64_t bad_lines;     // lines that were skipped
-    uint64_t data_bytes;    // bytes of data in memory now
+    uint64_t data_bytes;    // bytes of data that are in memory now
     struct numbering *keys; // numbers of the features that were read, which report_next
                             // joins; NULL: none
 };

@@ -182,8 +182,8 @@ static uint64_t key_of(const struct naive *m, uint32_t id)
     return table_row_key(table_row(table_slabs(m->ids), id));
 }
 
-// Checks the counters of a row. Batches before the one that gets a key admitted do not
-// count for its row; which batches these were depends on the threads.
+// Checks the counters of a row. Batches with a key do not count for its row until the key
+// is admitted; by which batch it is admitted depends on the threads.
 static void check_row(const struct store *s, const struct tally *t, uint32_t threshold,
                       const float *row)
 {
@@ -336,7 +336,7 @@ static void test_resumes(void **state)
     files_remove(two);
 }
 
-// Each window of streamed data has ids of its own.
+// Streams data in windows: each window has ids of its own.
 static void test_windows(void **state)
 {
     (void)state;

@@ -33,14 +33,15 @@ static void add(number *n, uint64_t x)
 }
 
 struct work_lane {
-    _Alignas(64) number joined; // 1 + the rank
+    _Alignas(64) number joined; // 0 before the lane has joined, else 1 + its rank
     number pass, batches, examples, pieces;
-    number holds; // 0: no piece; else 1 + its file
+    number holds; // 0: the lane has no piece; else 1 + the number of the piece's file
     number index, begun_ns;
     number pull_ns, push_ns, compute_ns, read_ns, told_ns;
     number resent, refused, sent_bytes, received_bytes;
-    number speed;                      // examples a second in the last window
-    number window_ns, window_examples; // when the current window began, examples then
+    number speed; // examples a second in the last window
+    // When the current window began, and the number of examples at that time.
+    number window_ns, window_examples;
 
     struct work_now last; // used by the lane's thread only
 };

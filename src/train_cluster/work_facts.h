@@ -25,18 +25,18 @@ struct work_lane *work_facts_lane(struct work_facts *f, uint32_t i); // NULL if 
 void work_facts_put(struct work_facts *f, int64_t asked, struct json_out *to);
 
 void work_joined(struct work_lane *l, uint32_t rank);
-// The lane has read data for so long.
+// Adds the seconds for which the lane has just read data.
 void work_read(struct work_lane *l, double seconds);
 
-// Counters of the lane's client and clocks. The times never fall.
+// Counters of the lane's client and clocks. The times never decrease.
 struct work_now {
     uint64_t time_ns;   // the time now
     uint64_t waited_ns; // all waits of the client
     uint64_t pulled_ns; // waits for rows
     uint64_t resent, refused, sent_bytes, received_bytes;
 };
-// The lane begins a piece of the data, or its share of a pass. The time before is not
-// time of a batch. `file` is UINT32_MAX for a share.
+// The lane begins a piece of the data, or its share of a pass. The time since the last
+// call does not count as time of a batch. `file` is UINT32_MAX for a share.
 void work_begin(struct work_lane *l, const struct work_now *now, uint64_t pass,
                 uint32_t file, uint64_t index);
 void work_batch(struct work_lane *l, const struct work_now *now, uint64_t examples);

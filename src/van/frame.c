@@ -1,6 +1,6 @@
-// The reader has four states: collecting header and head, collecting a body, throwing
-// away what was refused, and (most often) neither, when a whole message lies in the bytes
-// at hand.
+// The reader has four states: collecting header and head, collecting a body,
+// discarding the rest of a refused message, and (most often) neither, when a whole
+// message lies in the bytes at hand.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/frame.h"
@@ -129,7 +129,7 @@ static int frame_finish(struct frame_reader *r, struct err *e)
     return more ? 0 : FRAME_STOPPED;
 }
 
-// Notes that n more bytes of the body are in place.
+// Records that n more bytes of the body are in place.
 static int body_came(struct frame_reader *r, size_t n, struct err *e)
 {
     r->body_have += n;
@@ -211,7 +211,8 @@ static int read_some(struct frame_reader *r, const char **at, size_t *n, struct 
     TRY(read_header(r, *at, e));
     size_t heads = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes;
     if (*n < heads || *n - heads < r->frame.body_bytes)
-        // Texts must stay in memory until the body has arrived.
+        // Texts point into the head, which must stay in memory until the body has
+        // arrived.
         return gather_head(r, at, n, e);
     const char *header = *at;
     *at += heads;

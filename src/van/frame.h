@@ -20,7 +20,8 @@ struct frame_calls {
     void *ctx;
     void *(*place)(void *ctx, uint16_t type, uint64_t request, const union wire_any *head,
                    uint64_t body_bytes);
-    bool (*message)(void *ctx, struct van_message *m); // returns false to stop reading
+    // Receives a message; returns false to stop reading.
+    bool (*message)(void *ctx, struct van_message *m);
     // The message was discarded. The code in *why is TUG_EIO if there is no room for it now
     // (REASON_NO_ROOM), and TUG_EUSAGE if it can never have room. May be NULL.
     void (*refused)(void *ctx, uint16_t type, uint64_t request, const struct err *why);
@@ -42,8 +43,8 @@ struct frame_reader {
     bool kept; // the handler has taken the body over
 };
 
-// Makes a reader of frames. If `counts`, messages that arrive in parts are counted in the
-// pool's budget.
+// Makes a reader of frames. If `counts` is true, messages that arrive in parts are
+// counted in the pool's budget.
 void frame_open(struct frame_reader *r, struct frame_pool *pool,
                 const struct frame_calls *calls, uint64_t max_bytes, bool counts);
 void frame_close(struct frame_reader *r);
@@ -51,8 +52,8 @@ void frame_close(struct frame_reader *r);
 enum { FRAME_STOPPED = 1 };
 
 // Takes the next bytes of the stream. Returns 0; FRAME_STOPPED if `message` returned
-// false; TUG_EDATA if the bytes are not valid frames; TUG_ENOMEM. After anything but 0
-// the stream can only be closed.
+// false; TUG_EDATA if the bytes are not valid frames; TUG_ENOMEM. After any other result
+// than 0 the stream can only be closed.
 int frame_read(struct frame_reader *r, const void *bytes, size_t n, struct err *e);
 
 // Returns the address at which the rest of an incomplete body must be stored, and the

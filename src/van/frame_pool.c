@@ -10,7 +10,8 @@
 #include "wire/wire.h"
 
 enum { ALIGN = 64, MAPPED_FROM = 1 << 20 };
-// Blocks beyond this, and those that the budget has no room for, are freed.
+// If the unused blocks have more bytes than this, or the budget has no room for a
+// block, blocks are freed.
 #define UNUSED_MAX ((uint64_t)256 << 20)
 
 // The header in front of the memory that frame_pool_take returns.

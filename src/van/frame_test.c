@@ -185,7 +185,7 @@ static void test_limit(void **state)
     size_t n = make_stream(stream), before = mem_live();
     struct seen s;
     seen_open(&s);
-    s.reader.max_bytes = 200; // a hello passes, a roster does not
+    s.reader.max_bytes = 200; // long enough for a HELLO and not for a ROSTER
     assert_int_equal(frame_read(&s.reader, stream, n, &e), TUG_EDATA);
     assert_int_equal(s.messages, 1);
     assert_non_null(strstr(e.text, "roster"));
@@ -261,7 +261,7 @@ static void test_counted(void **state)
         seen_open_with(&s, &b);
         for (size_t at = 0; at + step < n; at += step)
             frame_read(&s.reader, stream + at, step, NULL);
-        seen_close(&s); // closes in the middle of a message
+        seen_close(&s); // in the middle of a message
         assert_int_equal(atomic_load(&b.used), 0);
         assert_int_equal(budget_used(&b, BUDGET_REST), 0);
     }
@@ -296,7 +296,8 @@ static void test_no_room(void **state)
         assert_int_equal(s.refused_request, 1);
         assert_int_equal(s.why.code, TUG_EIO);
         assert_int_equal(s.why.reason, REASON_NO_ROOM);
-        assert_int_equal(s.messages, 1); // the message after the refused one
+        // Only the message after the refused one was passed on.
+        assert_int_equal(s.messages, 1);
         assert_true(frame_at_end(&s.reader));
         seen_close(&s);
         seen_close(&other);

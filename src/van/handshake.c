@@ -13,7 +13,7 @@ static struct wire_text handshake_bytes_of(const uint8_t bytes[MAC_BYTES])
     return (struct wire_text){(const char *)bytes, MAC_BYTES};
 }
 
-// Computes the proof of the end that `what` names. Returns false if mac fails.
+// Computes the proof of one end, which `what` names. Returns false if mac fails.
 static bool prove(const struct handshake *h, const char *what, uint8_t ret[MAC_BYTES])
 {
     const uint8_t role = (uint8_t)h->role, token = h->token;
@@ -137,7 +137,7 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
 }
 
 // Returns whether the proof is for this node's address. A proof for another address was
-// meant for another listener; accepting it would let a stranger between the two ends
+// made for another listener; accepting it would let a stranger between the two ends
 // impersonate both. Every address that this node gives to others counts as its own,
 // whether a peer dials it by name or by number.
 static bool is_address(const struct handshake *h)

@@ -33,9 +33,11 @@ struct prover {
     void *ctx;
 };
 
-// The facts that the van knows about a link without a handshake.
+// Facts about a link that the van knows before the handshake.
 struct handshake_link {
-    bool believed;       // TLS, or a Unix socket of the same user
+    // Whether the link itself shows who the peer is: by TLS, or as a Unix socket of this
+    // user.
+    bool believed;
     enum wire_role role; // the peer's role with the most rights, if its proof is accepted
     uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's certificate; zeros: none
     // On a TLS link: a value that both ends share and no other link has.
@@ -49,7 +51,7 @@ struct handshake_link {
 struct handshake {
     const struct prover *prover;
     struct handshake_link link;
-    bool token; // whether this link proves the token
+    bool token; // whether the ends of this link prove that they know a token
     enum wire_role role;
     // The token's key, and the nonces of both ends.
     uint8_t key[MAC_BYTES], dialler[MAC_BYTES], listener[MAC_BYTES];

@@ -158,7 +158,8 @@ static void test_no_token(void **state)
     expect(&w, KNOCKED, NULL);
     w.listener.prover.insecure = true;
     expect(&w, DONE, NULL);
-    w.dialler.prover.insecure = false; // refuses a listener that asks for no proof
+    // Insists on a proof: refuses a listener that asks for none and gives none.
+    w.dialler.prover.insecure = false;
     expect(&w, CHALLENGED, "does not prove");
     begin(&w);
     w.listener.role = WIRE_NOBODY;
@@ -422,7 +423,7 @@ static void test_believed(void **state)
     memset(w.accepted.channel, 9, MAC_BYTES);
     expect(&w, DONE, NULL);
     assert_int_equal(w.listener.trust.role,
-                     WIRE_TOOL); // although the peer asked for more rights
+                     WIRE_TOOL); // the peer asked for a role with more rights
     assert_int_equal(w.listener.trust.certificate[3], 5);
     assert_memory_equal(w.dialler.trust.binding, w.listener.trust.binding, MAC_BYTES);
     // A member of the cluster in the middle has two TLS sessions and relays the nonces

@@ -62,7 +62,9 @@ static void tell_ended(struct tcp_van *v)
             h->closed(h->ctx, l->number, &l->why, v->now);
         else if (failed && !known && h->refused != NULL && !v->freeing &&
                  (l->why.code != 0 ||
-                  l->knocked)) // otherwise the peer has only probed the port
+                  // Otherwise the peer has only tried whether the port is open,
+                  // which is not reported.
+                  l->knocked))
             h->refused(h->ctx, &l->why, v->now);
         tcp_link_free(l);
     }
@@ -75,7 +77,9 @@ static void finish_round(struct tcp_van *v)
     tcp_accept_due(v);
     if (v->over)
         tcp_limits_relieve(v);
-    flush_dirty(v); // links in the list of links with unsent messages must not be freed
+    // Sends first: links with unsent messages are in a list, and must not
+    // be freed while there.
+    flush_dirty(v);
     tell_ended(v);
     v->tick_due = VAN_NEVER;
     if (v->handler.tick != NULL && !v->freeing)
@@ -126,7 +130,7 @@ static void wait_for_events(struct tcp_van *v, uint64_t until)
         due = due_before(v, until);
         if (v->events > 0 || now >= due || now >= awake_until)
             break;
-        sched_yield(); // the awaited peer may need this core
+        sched_yield(); // the peer that must answer may need this core
     }
     if (v->events == 0 && now < due)
         sleep_until(v, now, due);
@@ -147,7 +151,7 @@ static int poll_van(struct van *base, uint64_t until, struct err *e)
 static void hold(struct van *base)
 {
     ((struct tcp_van *)base)->in_round =
-        true; // small messages wait until the next round ends
+        true; // small messages wait until the end of the next round
 }
 
 static int descriptor(const struct van *base)
@@ -339,7 +343,8 @@ static bool any_closing(const struct tcp_van *v)
     return false;
 }
 
-// Waits a moment for links that van_close_link has closed to send their queued messages.
+// Before the van is freed, waits a moment for links that van_close_link has closed to
+// send their queued messages.
 static void linger(struct tcp_van *v)
 {
     for (; any_closing(v); finish_round(v)) {

@@ -46,7 +46,7 @@
 
 struct budget;
 struct tls;    // the keys of a node: van/tls.h
-struct prover; // proves a node that has no keys (van/handshake.h)
+struct prover; // the proofs of nodes without keys (van/handshake.h)
 
 struct tcp_options {
     struct tls *tls; // NULL: plain; belongs to the caller, may be shared by vans
@@ -55,7 +55,7 @@ struct tcp_options {
     // (tests, measurements). Belongs to the caller, may be shared by vans.
     const struct prover *prover;
     // van_poll spins for this long before it sleeps, which saves a request about 50 us of
-    // waking. 0 where loops outnumber the cores.
+    // waking. 0: never spins, as is best if a machine has more loops than cores.
     uint64_t spin_ns;
     // An accepted link is closed if it has not sent a whole first message in this time;
     // 0: 10 s.
@@ -66,11 +66,11 @@ struct tcp_options {
     // An accepted link is closed if for this time it moves few bytes while other peers
     // are refused for lack of room; 0: 5 s.
     uint64_t slow_timeout_ns;
-    // A node that has no valid token dials again for this time, as the scheduler may be
-    // about to write a new one; 0: 3 s.
+    // If the token of this node is missing or refused, the node dials again for this
+    // time, as the scheduler may be about to write a new token; 0: 3 s.
     uint64_t token_timeout_ns;
     uint32_t max_links; // most accepted links at a time; 0: as many as descriptors allow
-    // The most of these links that have sent no message yet; 0: 1024.
+    // Most accepted links at a time that have sent no message yet; 0: 1024.
     uint32_t max_strangers;
     struct budget *budget; // limits the memory of the process; NULL: no limit
 };

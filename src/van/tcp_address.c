@@ -1,4 +1,5 @@
-// Addresses are checked here, once, so that a typing error is reported as one.
+// Reads the text of addresses. A wrong address is refused here, with the reason, before
+// anything is looked up or opened.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tcp_address.h"

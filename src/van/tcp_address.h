@@ -24,7 +24,8 @@ int tcp_address_read(struct tcp_address *ret, const char *text, struct err *e);
 // Checks each address of a list with commas.
 int tcp_address_check(const char *list, struct err *e);
 
-// Returns whether the host is numeric, and then sets *ret to it and the port.
+// Returns whether the host is a numeric address. If it is, sets *ret to the address and
+// port.
 bool tcp_address_number(const struct tcp_address *a, struct sockaddr_storage *ret);
 
 void tcp_address_write(char ret[VAN_ADDRESS_MAX], const char *host, uint16_t port);

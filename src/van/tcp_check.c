@@ -10,7 +10,8 @@ bool tcp_may_follow(enum tcp_state from, enum tcp_state to)
 {
     enum {
         ENDS = 1 << LINK_FAILED | 1 << LINK_DEAD,
-        AGAIN = 1 << LINK_WAITING | ENDS // an attempt to connect has failed
+        // AGAIN: after a failed attempt to connect, the link waits for the next one.
+        AGAIN = 1 << LINK_WAITING | ENDS
     };
     static const uint16_t next[] = {
         [LINK_WAITING] = 1 << LINK_RESOLVING | 1 << LINK_CONNECTING | AGAIN,
@@ -22,7 +23,8 @@ bool tcp_may_follow(enum tcp_state from, enum tcp_state to)
         [LINK_OPEN] = 1 << LINK_CLOSING | ENDS,
         [LINK_CLOSING] = 1 << LINK_DEAD,
         [LINK_FAILED] =
-            1 << LINK_DEAD, // the owner closed it before its `closed` was called
+            // The owner has closed the link before `closed` was called for it.
+        1 << LINK_DEAD,
         [LINK_DEAD] = 0,
     };
     return (next[from] >> to & 1) != 0;
@@ -59,7 +61,7 @@ static void state_has_its_parts(const struct tcp_link *l)
     assert(l->state != LINK_PROVING || l->handshake != NULL);
 }
 
-// An accepted link has left the first states when the call that accepts it returns.
+// An accepted link is past the first states when the call that accepts it returns.
 static void accepted_link_is_connected(const struct tcp_link *l)
 {
     assert(!l->accepted || l->state > LINK_CONNECTING);
@@ -86,7 +88,7 @@ static void queue_adds_up(const struct tcp_link *l)
     assert(l->writing == (l->in_flight > 0) && l->in_flight <= l->queued);
 }
 
-// The van's next check of its links is not later than the deadline of any link.
+// Checks that the van looks at its links again before the deadline of this one.
 static void due_is_seen(const struct tcp_link *l)
 {
     assert(l->van->next_due <= l->due);

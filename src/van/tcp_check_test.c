@@ -7,8 +7,9 @@
 #include "van/tcp_internal.h"
 
 static struct tcp_node server, client;
-static struct tcp_van *v;         // the server's van
-static struct tcp_link *l, *dial; // the server's link to the client; a link that connects
+static struct tcp_van *v; // the server's van
+// The server's link to the client; a link that is still connecting.
+static struct tcp_link *l, *dial;
 
 static void check(void)
 {

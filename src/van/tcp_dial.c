@@ -48,7 +48,7 @@ static void give_up(struct tcp_link *l, const struct err *why)
     double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
     bool final = why->code == TUG_EUSAGE || why->code == TUG_EDATA;
     int code = final ? why->code : TUG_EIO;
-    // The reason may name the address itself.
+    // Whether the reason begins with the address, which then need not be named again.
     bool named = strncmp(why->text, d->list, strlen(d->list)) == 0;
     char tries[64] = "";
     if (d->tries > 0)
@@ -89,7 +89,7 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
     tcp_link_disconnect(l);
     tls_session_close(l->tls);
     l->tls = NULL;
-    bool last = *d->rest == '\0'; // the last address of the list
+    bool last = *d->rest == '\0'; // whether this was the last address of the list
     if ((final && last) || now >= d->deadline) {
         give_up(l, why);
         return;
@@ -125,8 +125,8 @@ static void tcp_link_failed(struct tcp_link *l, int status)
 {
     struct err e;
     const char *hint = "";
-    // The listener that refused the token has ended, so the next listener gets time to
-    // write its token.
+    // The listener that refused the token has ended. So the time for a valid token begins
+    // anew with the next listener.
     if (l->dial->unproven_rest == l->dial->rest)
         l->dial->unproven_since = 0;
     if (status == UV_ECONNREFUSED)
@@ -346,7 +346,7 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
     d->deadline = timeout_ns < VAN_NEVER - d->began ? d->began + timeout_ns : VAN_NEVER;
     snprintf(d->list, sizeof(d->list), "%s", address);
     if (take_all(l, &e) != 0) {
-        e.code = TUG_EIO; // the code that van.h defines for `closed`
+        e.code = TUG_EIO; // van.h says that `closed` gets this code
         tcp_link_fail(l, &e);
     } else {
         tcp_link_due_at(l, d->began);

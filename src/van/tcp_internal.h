@@ -29,11 +29,11 @@
 #include "van/tcp_address.h"
 #include "van/tls_session.h"
 
-// The most that one read takes from a link; messages are cut out of it one by one. Plain
-// links read less: once the head of a bulky message has arrived, the rest of the message
-// is read to where it belongs, and only the bytes that came with the head are copied. TLS
-// copies all bytes once more and decrypts the copy; until then they lie in the second
-// level cache.
+// The most bytes that one read takes from a link; messages are cut out of them one by
+// one. On plain links less is read at a time: once the head of a bulky message has
+// arrived, the rest of the message is read to where it belongs, and only the bytes that
+// came with the head are copied. TLS copies all bytes once more and decrypts the copy;
+// until then they lie in the second level cache.
 enum {
     TCP_INPUT_BYTES = 128 << 10,
     TCP_PLAIN_INPUT = 64 << 10,
@@ -41,11 +41,12 @@ enum {
 };
 
 enum tcp_state {
-    LINK_WAITING, // waits for the next attempt to connect
+    LINK_WAITING, // waits until the next attempt to connect
     LINK_RESOLVING,
-    LINK_CONNECTING, // connects; or was accepted, and the van has not handled it yet
+    LINK_CONNECTING, // is connecting; or was accepted, and the van has not handled it yet
     LINK_SHAKING,    // does the TLS handshake
-    LINK_PROVING,    // proves the token, or only exchanges nonces: see handshake.h
+    // Proves the token, or only exchanges random numbers: see handshake.h.
+    LINK_PROVING,
     LINK_OPEN,
     LINK_CLOSING, // van_close_link was called: the link sends its queued bytes
     LINK_FAILED,  // `closed` has still to be called
@@ -74,7 +75,7 @@ struct tcp_segment {
     size_t n;
     // The block of the van's pool with the bytes; NULL: they are the sender's.
     char *block;
-    bool offered;     // libuv knows the block's size: no bytes may be added
+    bool offered;     // libuv was given this block, so no bytes may be appended to it
     uint64_t counted; // bytes taken from the budget
     // Called when the message was sent; .release NULL: nothing to call.
     struct van_release release;
@@ -83,10 +84,11 @@ struct tcp_segment {
 // The state of a link that is connecting.
 struct tcp_dial {
     char list[VAN_ADDRESS_MAX]; // the addresses given to van_connect, with commas
-    const char *rest;           // the addresses of `list` not tried in this round
+    // Those addresses of `list` that were not tried yet in this round of attempts.
+    const char *rest;
     struct tcp_address address; // the address that is being tried
     uint64_t began, deadline;
-    // Time at which the handshake first failed; 0: it has not failed.
+    // Time at which an attempt first failed because of the token; 0: none has.
     uint64_t unproven_since;
     const char *unproven_rest; // `rest` at that time
     uint32_t tries;
@@ -97,7 +99,7 @@ struct tcp_dial {
 
 // Measures how fast the bytes of a link move while some of them wait.
 struct tcp_pace {
-    uint64_t since; // time since when bytes wait; 0: none wait
+    uint64_t since; // time at which bytes began to wait; 0: none wait
     uint64_t bytes; // bytes that moved since then
 };
 
@@ -114,18 +116,20 @@ struct tcp_link {
     van_link number;
     enum tcp_state state;
     bool accepted;
-    bool known; // a whole message has arrived
+    bool known; // whether a whole message has arrived on the link
     bool local; // whether both ends are on this machine
     enum van_kind kind;
-    bool writing;             // libuv has bytes to write and will call back
-    bool dirty;               // flushed at the end of the round
-    bool ended;               // the link is in the van's list of ended links
-    bool opened;              // `opened` was called
-    bool said_end, heard_end; // TLS's end of the stream was sent, was received
-    bool knocked;             // the peer has knocked and was answered
+    bool writing; // libuv has bytes of the link to write, and will call back
+    bool dirty;   // small messages of the link wait for the end of the round
+    bool ended;   // the link is in the van's list of ended links
+    bool opened;  // `opened` was called
+    // Whether TLS's end of the stream was sent, and whether it was received.
+    bool said_end, heard_end;
+    bool knocked; // the peer has sent KNOCK, and was answered
     struct tcp_stream *stream;
     struct tls_session *tls;
-    struct tcp_dial *dial;       // state of connecting; NULL: accepted or connected
+    // The state of connecting; NULL: the link was accepted, or is connected.
+    struct tcp_dial *dial;
     struct handshake *handshake; // NULL: not begun or finished
     struct van_trust trust;
     struct frame_reader reader;
@@ -141,7 +145,8 @@ struct tcp_link {
     struct tcp_segment *first, *last;
     uint64_t queued;
     size_t in_flight; // bytes of the queue or of `cipher` that libuv is sending
-    char *cipher;     // a block of encrypted bytes that libuv is sending; counted
+    // A block of encrypted bytes that libuv is sending; counted in the budget.
+    char *cipher;
     struct tcp_link *next_dirty, *next_ended;
     char peer[VAN_ADDRESS_MAX];
     struct err why;
@@ -173,12 +178,14 @@ struct tcp_van {
     struct links links;
     uint32_t n_accepted, n_strangers, n_trials;
     struct tcp_link *oldest, *newest; // the ends of the list of strangers, by age
-    bool over;                        // the queues have more bytes than the budget allows
+    // The queues of all links have more bytes than the budget allows.
+    bool over;
     struct frame_pool pool;
     struct wire_out out;
     struct tcp_segment *unused_segments;
     struct tcp_link *dirty, *ended;
-    struct frame_reader *reading; // the reader whose message the handler is in
+    // The frame reader of the link whose message is being handled.
+    struct frame_reader *reading;
     uint64_t now;
     uint64_t next_due;   // no link is due before this time
     uint64_t accept_due; // time at which waiting listeners try again
@@ -187,7 +194,7 @@ struct tcp_van {
     uint64_t rounds; // number of rounds before this one
     bool in_round;
     bool deferred;  // van_defer is on
-    bool unsettled; // libuv has been given something since it last ran
+    bool unsettled; // libuv was given work since its loop last ran
     bool freeing;
     char *input;   // buffer of TCP_INPUT_BYTES for received bytes
     char *plain;   // a decrypted TLS record
@@ -240,7 +247,7 @@ void tcp_link_open(struct tcp_link *l); // called when messages can be sent over
 // Makes the link read frames of at most max_bytes from now on.
 void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes);
 void tcp_link_due_at(struct tcp_link *l, uint64_t when);
-void tcp_link_due(struct tcp_link *l); // called at the time of tcp_link_due_at
+void tcp_link_due(struct tcp_link *l); // called at the time that tcp_link_due_at has set
 void tcp_link_fail(struct tcp_link *l, const struct err *why);
 void tcp_link_drained(struct tcp_link *l); // called when the queue is empty
 void tcp_link_say_end(struct tcp_link *l);
@@ -258,29 +265,29 @@ void tcp_prove_free(struct tcp_link *l);
 void tcp_limits_open(struct tcp_van *v);
 // Returns whether one more link may be accepted; may close the oldest stranger for it.
 enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s);
-void tcp_limits_stranger(struct tcp_link *l, bool trial); // notes a new stranger
+// Adds a link to the list of strangers.
+void tcp_limits_stranger(struct tcp_link *l, bool trial);
 void tcp_limits_known(struct tcp_link *l); // the link is not a stranger any more
-// Checks that there is room for a peer that claims this role and, once it has proven the
-// role, makes room. TUG_EIO if there is none.
+// Checks that there is room for a peer that claims this role; if it has proven the role,
+// makes room by closing other links. TUG_EIO if there is no room.
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e);
 void tcp_limits_say_full(const struct tcp_van *v, struct err *ret);
 void tcp_limits_gone(struct tcp_link *l);
 void tcp_limits_came(struct tcp_link *l, size_t n); // notes that n bytes were read
-void tcp_limits_due(struct tcp_link *l); // checks an open link that may be too slow
-// Notes that n more bytes wait to be sent; tcp_limits_sent that n fewer do.
+void tcp_limits_due(struct tcp_link *l); // closes an open link if it is too slow
+// Records that n more bytes wait to be sent; tcp_limits_sent records that n fewer do.
 void tcp_limits_queue(struct tcp_link *l, uint64_t n);
 void tcp_limits_sent(struct tcp_van *v, uint64_t n);
 void tcp_limits_relieve(struct tcp_van *v); // frees memory when the budget is exhausted
 
-// Defined in tcp_out.c:
-// Sends a message of the van itself, before the link is open. If it is lost, the peer that
-// waits for it times out.
+// Defined in tcp_out.c: Sends a message of the van itself, before the link is open. If
+// the message is lost, the peer that waits for it times out.
 void tcp_link_say(struct tcp_link *l, uint16_t type, const void *msg);
 int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
              const void *msg, const struct van_release *release);
 void tcp_out_flush(struct tcp_link *l);
 void tcp_out_drop(struct tcp_link *l);
-// Sends the records that TLS itself has produced.
+// Sends the bytes that TLS itself has produced, such as its handshake and alerts.
 void tcp_out_session(struct tcp_link *l);
 
 #endif

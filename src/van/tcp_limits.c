@@ -1,9 +1,9 @@
 // Limits for peers: the number of strangers, the order in which links are closed to make
 // room for others, and the time after which a peer is too slow.
 //
-// When a node is full, strangers are closed first. Without strangers, a few new peers are
-// let into the reserve, on trial, until the handshake has shown their role; then a link
-// of a lesser role is closed for them, or they are.
+// When a node is full, strangers are closed first. If no strangers are left, a few new
+// peers are accepted on trial, in a reserve, until the handshake has shown their role.
+// Then a link of a lesser role is closed for such a peer, or else the peer's own link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
@@ -16,11 +16,12 @@
 
 enum {
     STRANGERS_MAX = 1024,
-    RESERVE_MIN = 16, // descriptors kept for files, saves and the next dial
+    // Descriptors that are kept free for files, saves and the next connection.
+    RESERVE_MIN = 16,
     RESERVE_MAX = 256,
     TRIALS = RESERVE_MIN / 2,
     TLS_BYTES = 64 << 10,   // memory of a TLS session in OpenSSL
-    RELIEF_FROM = 64 << 10, // links with fewer unread bytes are not closed for relief
+    RELIEF_FROM = 64 << 10, // a link with fewer unread bytes is not closed to free memory
     // Bytes per second that a link must move while other links find no room.
     SLOWEST = 64 << 10,
     SLOWEST_WHOLE_S = 60, // seconds within which a link must move all bytes that it holds
@@ -49,7 +50,7 @@ void tcp_limits_open(struct tcp_van *v)
     if (v->options.max_strangers == 0)
         v->options.max_strangers = STRANGERS_MAX;
     if (v->options.max_links == 0)
-        v->options.max_links = UINT32_MAX; // descriptors are the limit
+        v->options.max_links = UINT32_MAX; // only the limit on descriptors counts
 }
 
 void tcp_limits_stranger(struct tcp_link *l, bool trial)
@@ -132,7 +133,7 @@ static bool is_full(const struct tcp_van *v, const struct tcp_stream *s,
            !budget_fits(v->options.budget, BUDGET_LINKS, link_bytes(v));
 }
 
-// Closes a link that costs too much and tells the handler's `refused`.
+// Closes a link because it costs too much. Tells the handler by `refused`.
 static void close_for(struct tcp_link *l, const struct err *why)
 {
     const struct tcp_van *v = l->van;
@@ -144,8 +145,8 @@ static void close_for(struct tcp_link *l, const struct err *why)
 
 // --------------------------------------------- choosing the link to close for a new peer
 
-// Returns a link's rank. Links of higher rank are closed later; from WIRE_FROM_SERVE on,
-// never.
+// Returns a link's rank. Links of higher rank are closed later, and those from
+// WIRE_FROM_SERVE on never.
 static enum wire_from rank(const struct tcp_link *l)
 {
     if (l->stranger)
@@ -164,7 +165,8 @@ static bool goes_for(const struct tcp_link *l, enum wire_from right)
     if (!l->accepted || l->state > LINK_OPEN || rank(l) >= WIRE_FROM_SERVE)
         return false;
     if (l->stranger)
-        return idle && !l->trial; // a link on trial has its place in the reserve, too
+        // A link on trial is not closed here, as it has a place in the reserve.
+        return idle && !l->trial;
     return idle || rank(l) < right || (rank(l) == right && right > WIRE_FROM_LOOK);
 }
 
@@ -182,8 +184,8 @@ static struct tcp_link *first_to_go(const struct tcp_van *v,
     return first;
 }
 
-// Closes the descriptor of a link that is still closing, because another peer needs it.
-// Returns false if no link is closing.
+// Ends a link that is only waiting to send its last bytes, to free its descriptor.
+// Returns false if there is no such link.
 static bool end_closing(struct tcp_van *v)
 {
     struct tcp_link *first = NULL;
@@ -208,7 +210,8 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
     bool low = left <= RESERVE_MIN / 2 && !end_closing(v);
     if (crowded || v->n_strangers > v->n_trials || v->n_trials >= TRIALS) {
         bool trial = full &&
-                     v->oldest->trial; // the new link takes the oldest stranger's place
+                     // If the oldest stranger is on trial, the new link takes its place.
+                     v->oldest->trial;
         drop_stranger(v);
         return trial ? TCP_TRIAL : TCP_ROOM;
     }
@@ -225,7 +228,7 @@ void tcp_limits_say_full(const struct tcp_van *v, struct err *ret)
 {
     err_set(ret, TUG_EIO, "this node already has %u links, as many as its limits allow",
             v->n_accepted - 1);
-    if (v->options.max_links == UINT32_MAX) // descriptors are the limit, or memory
+    if (v->options.max_links == UINT32_MAX) // the limit is that on descriptors or memory
         err_limit(ret, descriptors_left() < RESERVE_MAX ? EMFILE : 0);
 }
 
@@ -241,8 +244,7 @@ static bool is_over(const struct tcp_van *v, const struct tcp_link *l)
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e)
 {
     struct tcp_van *v = l->van;
-    // Other links may have ended by now, so that the number of links is within the limit
-    // again.
+    // Other links may have ended meanwhile, so that the links are within the limit again.
     if (!l->trial || !is_over(v, l))
         return 0;
     struct tcp_link *first = first_to_go(v, l, wire_right(role));

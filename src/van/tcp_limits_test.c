@@ -112,7 +112,7 @@ static void unread(struct vans *w)
     PUMP(w, c->opened == 1);
     vans_greet(c, c->link, server);
     struct van *a = w->nodes[0].v;
-    w->nodes[0].v = NULL; // node a is not polled any more
+    w->nodes[0].v = NULL; // node a is not polled from now on, so it reads nothing
     struct msg_roster m = {.owners = {data, sizeof(data)}};
     uint64_t most = 0;
     for (int i = 0; server->closed == 0 && i < 10000; i++) {
@@ -206,13 +206,13 @@ static void strangers(struct vans *w)
     }
     PUMP(w, b->closed == COUNT - MOST);
     assert_non_null(strstr(b->why.text, "it has sent nothing"));
-    vans_greet(a, a->link, b); // the last link says hello
+    vans_greet(a, a->link, b); // the last of these links sends HELLO
     assert_true(budget_used(w->tcp.budget, BUDGET_LINKS) > 0);
     for (unsigned i = 1; i <= COUNT; i++) {
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
         PUMP(w, b->opened == COUNT + i && a->opened == COUNT + i);
     }
-    PUMP(w, b->closed == 2 * COUNT - MOST - 1); // the link that said hello stays
+    PUMP(w, b->closed == 2 * COUNT - MOST - 1); // the link that sent HELLO stays open
 }
 
 static int connect_raw(const char *address)
@@ -324,7 +324,8 @@ static void roles(struct vans *w)
     assert_false(comes(w, WIRE_TOOL));
     assert_int_equal(b->closed, 0);
     comes_for(w, WIRE_OPERATOR,
-              b->links[0]); // closes the link that was silent for longest
+              // The link that has been silent for longest is closed for the new peer.
+              b->links[0]);
     comes_for(w, WIRE_SERVER, b->links[1]);
     comes_for(w, WIRE_WORKER, b->links[2]);
     van_link worker = b->link;
@@ -332,7 +333,9 @@ static void roles(struct vans *w)
         comes_for(w, WIRE_OPERATOR, b->links[i]);
     assert_false(comes(w, WIRE_TOOL));
     comes_for(w, WIRE_WORKER,
-              worker); // closes a worker's link that has not joined in time
+              // The link of a worker that has not joined in time is closed for the new
+              // peer.
+              worker);
     van_joined(b->v, b->link);
     assert_false(comes(w, WIRE_WORKER));
     assert_false(comes(w, WIRE_OPERATOR));
@@ -355,7 +358,7 @@ static void silent(struct vans *w)
     // The strangers' links are in the reserve, so they are not closed for this peer.
     comes_for(w, WIRE_OPERATOR, b->links[1]);
     for (int i = 0; i < SILENT; i++)
-        if (fds[i] >= 0) // a Unix socket may refuse to connect
+        if (fds[i] >= 0) // connecting to a Unix socket may fail
             close(fds[i]);
 }
 
@@ -397,18 +400,18 @@ static void room_meanwhile(struct vans *w)
     van_close_link(a->v, a->links[0]);
     PUMP(w, c->opened == 1 && b->opened == FULL + 1);
     vans_settle(w);
-    assert_int_equal(b->closed, 1); // the link that has ended by itself
+    assert_int_equal(b->closed, 1); // only the link that has ended by itself is closed
     assert_int_equal(b->closed_link, b->links[0]);
 }
 
-// A node tries as long to reach a full node as an address without a listener, so that a
-// member that comes back does not give up at once.
+// A node dials a full node for as long as it would dial an address without a listener, so
+// that a member that dials again does not give up at once.
 static void full_for_long(struct vans *w)
 {
     fill_with(w, 0);
     struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = &w->nodes[2];
     assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
-    for (int i = 0; i < 8; i++) { // the peer tries again each second
+    for (int i = 0; i < 8; i++) { // the peer dials again each second
         kit_clock_skip(SECOND);
         vans_settle(w);
     }
@@ -515,7 +518,8 @@ static void test_full_for_long(void **state)
 
 enum { LIMIT = 100, IDLE = 3 * LIMIT };
 
-// When a stopped process continues, its recv with a time limit is interrupted.
+// Receives an answer. If a stopped process continues, its recv with a time limit is
+// interrupted, so it is repeated.
 static bool hears(int fd, char *answer, size_t n)
 {
     struct timeval patience = {60, 0};
@@ -573,7 +577,8 @@ static void test_descriptors(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(server->opened, IDLE + 1); // libuv has closed no link by itself
+    // Libuv itself has closed no link for lack of descriptors.
+    assert_int_equal(server->opened, IDLE + 1);
     assert_true(most < LIMIT);
     vans_close(server);
 }

@@ -93,7 +93,8 @@ static bool message(void *ctx, struct van_message *m)
     return l->state == LINK_OPEN;
 }
 
-// Answers at once a request for which there is no room, while its bytes still arrive.
+// Called for a request for which there is no room: answers it at once, while
+// its bytes still arrive.
 static void no_room(void *ctx, uint16_t type, uint64_t request, const struct err *why)
 {
     struct tcp_link *l = ctx;
@@ -119,7 +120,8 @@ void tcp_link_open(struct tcp_link *l)
     tcp_link_becomes(l, LINK_OPEN);
     l->opened = true;
     if (v->options.prover != NULL)
-        tcp_limits_known(l); // the link is not a stranger any more
+        // The peer has shown who it is, so it is not a stranger any more.
+        tcp_limits_known(l);
     if (!l->accepted)
         l->due = VAN_NEVER;
     v->now = clock_ns();
@@ -260,7 +262,8 @@ static void alloc_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     char *direct = NULL;
     if (l != NULL && l->state == LINK_OPEN && l->tls == NULL)
         direct = frame_direct(&l->reader, &left);
-    bool small = left < TCP_DIRECT_FROM; // then one read may also take later messages
+    // So little is left that one read may also take later messages.
+    bool small = left < TCP_DIRECT_FROM;
     size_t input = l != NULL && l->tls == NULL ? TCP_PLAIN_INPUT : TCP_INPUT_BYTES;
     buf->base = small ? l->van->input : direct;
     buf->len = small ? input : left;

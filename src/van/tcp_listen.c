@@ -30,8 +30,8 @@ static void tcp_listen_refuse(struct tcp_listener *listener, struct tcp_link *l)
     tcp_close_link(&v->base, l->number);
 }
 
-// Tries again in a moment to accept a peer for which there was no memory. Until then
-// libuv announces no other peer.
+// Sets a time at which to accept a peer again for which there was no memory. Until that
+// is done, libuv announces no other peer.
 static void accept_later(struct tcp_listener *listener)
 {
     struct tcp_van *v = listener->van;
@@ -44,7 +44,7 @@ static void accept_one(uv_stream_t *server, int status)
     struct tcp_listener *listener = server->data;
     struct tcp_van *v = listener->van;
     if (status != 0)
-        return; // libuv has closed the connection, as no descriptor was left
+        return; // no descriptor was left, so libuv has closed the connection
     struct tcp_stream *s = tcp_stream_new(v, server->type == UV_NAMED_PIPE);
     if (s == NULL) {
         accept_later(listener);
@@ -185,7 +185,8 @@ static int listen_tcp(struct tcp_listener *l, const struct tcp_address *a,
 static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        const char *address, struct err *e)
 {
-    if (runtime_socket_is_dead(a->host)) // a killed process has left the file behind
+    // A process that was killed has left the socket's file.
+    if (runtime_socket_is_dead(a->host))
         (void)disk_remove(a->host);
     int rc = uv_pipe_bind(&l->pipe, a->host);
     if (rc == 0 && chmod(a->host, S_IRUSR | S_IWUSR) != 0) // keeps other users out

@@ -17,9 +17,13 @@ enum {
     BUFS_MAX = 64,
     MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
     CIPHER_FIRST =
-        32 << 10, // bytes encrypted first; few, so that the peer can begin soon
+        // Bytes that are encrypted first: few, so that the peer can begin to decrypt
+    // soon.
+    32 << 10,
     CIPHER_RUN =
-        480 << 10, // bytes encrypted at a time later; they fit into a block of the pool
+        // Bytes that are encrypted at a time afterwards; they fit into a block of the
+    // pool.
+    480 << 10,
 };
 
 // ---------------------------------------------------------------- the queue
@@ -106,7 +110,7 @@ static bool queue_pointer(struct tcp_link *l, const char *data, size_t n)
     return true;
 }
 
-// Removes the segments queued behind `last`, which had `n` bytes.
+// Removes the segments after `last` from the queue, and cuts `last` to n bytes.
 static void unqueue(struct tcp_link *l, struct tcp_segment *last, size_t n)
 {
     struct tcp_segment *s = last != NULL ? last->next : l->first;
@@ -261,7 +265,7 @@ void tcp_out_session(struct tcp_link *l)
 struct cursor {
     const uv_buf_t *bufs;
     unsigned left;
-    size_t gone; // bytes of the first piece that were taken
+    size_t gone; // bytes of the first piece that TLS has taken
 };
 
 // Returns the next bytes for TLS: up to `most` of one piece, or small pieces joined to
@@ -310,8 +314,8 @@ static ssize_t encrypt(struct tcp_link *l, struct cursor *c, size_t most)
     return (ssize_t)done;
 }
 
-// Encrypts as long as the socket takes the result. Bytes count as taken once they are
-// encrypted.
+// Encrypts as long as the socket takes the result. Returns the number of bytes that were
+// taken: those that are encrypted.
 static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     struct cursor c = {bufs, n, 0};
@@ -383,7 +387,9 @@ void tcp_out_flush(struct tcp_link *l)
 struct piece {
     const char *data;
     size_t n;
-    bool pointed; // the bytes are not copied: their memory stays valid until the release
+    // The bytes are not copied: the segment points at the sender's memory until the
+    // release.
+    bool pointed;
 };
 
 static unsigned pieces_of(const struct wire_out *o, bool stays,
@@ -464,7 +470,7 @@ static int send_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
     if (!queue_pieces(l, p, n, (size_t)taken, &pointing)) {
         unqueue(l, last, last_n);
         if (taken > 0)
-            lost(l, UV_ENOMEM); // closes the link, as a part of the message was sent
+            lost(l, UV_ENOMEM); // a part of the message was sent, so the link is lost
         return TUG_ENOMEM;
     }
     if (pointing != NULL) {

@@ -60,7 +60,7 @@ static void note_refusal(const struct tcp_link *l, const struct err *why)
         v->handler.refused(v->handler.ctx, &e, v->now);
 }
 
-// Sends a peer the reason why it is refused, and passes the reason to the handler.
+// Sends the reason why a peer is refused to the peer, and passes it to the handler.
 static void turn_away(struct tcp_link *l, const struct err *why)
 {
     struct msg_error m = wire_error(why);
@@ -167,7 +167,8 @@ static void tcp_prove_refused(struct tcp_link *l, const struct msg_error *m)
         tcp_dial_unproven(l, &e);
         return;
     }
-    // No room now: with this code the dialler tries again, as if no process listened.
+    // There is no room now. With this code the dialler tries again, as if no process
+    // listened at the address.
     e.code = TUG_EIO;
     tcp_dial_failed(l, &e, false);
 }

@@ -171,8 +171,8 @@ static void test_token_comes_later(void **state)
     close_ends();
 }
 
-// Lets more time pass than TOKEN_TIMEOUT, in steps after each of which the dialler tries
-// once more.
+// Lets more time than TOKEN_TIMEOUT pass, in steps. After each step the
+// dialler tries once more.
 static void poll_for_long(void)
 {
     for (int i = 0; i < 20; i++) {
@@ -216,7 +216,7 @@ static void test_wrong_token(void **state)
     listener.refused = 0;
     until(&dialler, &listener, &listener.refused); // the dialler has tried again
     kit_clock_skip(TOKEN_TIMEOUT);
-    // Closes although much of the time for connecting is left.
+    // The link closes although the time for connecting is not over.
     until(&dialler, &listener, &dialler.closed);
     assert_int_equal(dialler.why.code, TUG_EUSAGE);
     assert_non_null(strstr(dialler.why.text, "does not know the cluster's token"));
@@ -282,7 +282,7 @@ static void test_certificates(void **state)
         static const uint8_t none[MAC_BYTES];
         struct van_trust there = van_trust(dialler.v, dialler.link);
         assert_int_equal(there.role,
-                         WIRE_SERVER); // although the listener claimed another role
+                         WIRE_SERVER); // the listener has claimed another role
         assert_memory_not_equal(there.certificate, none, MAC_BYTES);
         close_ends();
         tls_close(tls[0]);

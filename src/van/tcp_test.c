@@ -82,41 +82,40 @@ static void count_release(void *ctx)
     ++*(int *)ctx;
 }
 
-// Bodies of all sizes, alternating with and without release and place. The first of
-// several addresses that works is taken, whatever is wrong with the others.
+// Of a list of addresses, the first that works is taken, whatever is wrong with the
+// others.
 static void test_lists_of_addresses(void **state)
 {
     (void)state;
     static const char *const forms[] = {
         "unix:///tmp/tug-nobody-there,%s", "%s,tcp://127.0.0.1:1",
         "tcp://127.0.0.1:1,unix:///tmp/tug-nobody-there,%s",
-        "tcp://192.0.2.1:1,%s"}; // this address is not allowed without keys
-    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
-        struct pair p = {0};
-        char list[2 * VAN_ADDRESS_MAX];
-        const char *at = strstr(forms[i], "%s");
-        tcp_node_open(&p.server, &plain, "tcp://127.0.0.1:0");
-        tcp_node_open(&p.client, &plain, NULL);
-        snprintf(list, sizeof(list), "%.*s%s%s", (int)(at - forms[i]), forms[i],
-                 p.server.address, at + 2);
-        van_link link = van_connect(p.client.van, list, 60 * SECOND);
-        tcp_node_until(&p.client, &p.server, &p.client.opened, 1);
-        assert_string_equal(van_peer(p.client.van, link), p.server.address);
-        close_pair(&p);
-    }
-    struct tcp_node n = {0};
-    tcp_node_open(&n, &plain, NULL);
-    van_connect(n.van, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1", 30 * MS);
-    tcp_node_until(&n, NULL, &n.closed, 1);
-    assert_non_null(strstr(n.why.text, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1"));
-    van_connect(n.van, "tcp://127.0.0.1:1,nonsense", 60 * SECOND);
-    tcp_node_until(&n, NULL, &n.closed, 2);
-    assert_non_null(strstr(n.why.text, "nonsense"));
-    van_free(n.van);
+        "tcp:// refused, because it needs keys
+        for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++){struct pair p = {0};
+    char list[2 * VAN_ADDRESS_MAX];
+    const char *at = strstr(forms[i], "%s");
+    tcp_node_open(&p.server, &plain, "tcp://127.0.0.1:0");
+    tcp_node_open(&p.client, &plain, NULL);
+    snprintf(list, sizeof(list), "%.*s%s%s", (int)(at - forms[i]), forms[i],
+             p.server.address, at + 2);
+    van_link link = van_connect(p.client.van, list, 60 * SECOND);
+    tcp_node_until(&p.client, &p.server, &p.client.opened, 1);
+    assert_string_equal(van_peer(p.client.van, link), p.server.address);
+    close_pair(&p);
+}
+struct tcp_node n = {0};
+tcp_node_open(&n, &plain, NULL);
+van_connect(n.van, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1", 30 * MS);
+tcp_node_until(&n, NULL, &n.closed, 1);
+assert_non_null(strstr(n.why.text, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1"));
+van_connect(n.van, "tcp://127.0.0.1:1,nonsense", 60 * SECOND);
+tcp_node_until(&n, NULL, &n.closed, 2);
+assert_non_null(strstr(n.why.text, "nonsense"));
+van_free(n.van);
 }
 
-// How both ends of a Unix socket treat another user's account; only root can be two
-// users.
+// How both ends of a Unix socket treat another user's account; only root
+// can act as two users.
 static void test_unix_socket_of_another_user(void **state)
 {
     (void)state;
@@ -321,7 +320,8 @@ static void test_max_links(void **state)
     tcp_node_until(&p.client, &p.server, &p.server.messages, 2);
     van_connect(p.client.van, p.server.address, SECOND);
     tcp_node_until(&p.client, &p.server, &p.client.closed, 1);
-    assert_int_equal(p.client.messages, 1); // an error with the reason
+    // The refused client gets one message: an error with the reason.
+    assert_int_equal(p.client.messages, 1);
     assert_int_equal(p.server.opened, 2);
     assert_int_equal(p.server.closed, 0);
     close_pair(&p);
@@ -345,7 +345,7 @@ static void test_strangers_make_room(void **state)
     tcp_node_until(&p.client, &p.server, &p.server.closed, STRANGERS - 2);
     assert_non_null(strstr(p.server.why.text, "it has sent nothing while others wait"));
     tcp_node_until(&p.client, &p.server, &p.client.closed, STRANGERS - 2);
-    tcp_node_hello(&p.client, 2); // the last one
+    tcp_node_hello(&p.client, 2); // the newest stranger says hello
     tcp_node_until(&p.client, &p.server, &p.server.messages, 2);
     assert_int_equal(p.server.closed, STRANGERS - 2);
     assert_int_equal(p.client.messages, 0); // no peer was refused
@@ -473,7 +473,7 @@ static void test_attempts_while_asleep(void **state)
             assert_int_not_equal(van_connect(n.van, addresses[i], wait * MS), 0);
             for (int closed = n.closed; n.closed == closed;)
                 assert_int_equal(van_poll(n.van, van_now(n.van) + 60 * SECOND, NULL), 0);
-            double seconds = 0; // other reasons name the time that was waited
+            double seconds = 0; // in other errors, the time that was waited
             const char *tried = strrchr(n.why.text, ';');
             assert_non_null(tried);
             (void)sscanf(tried, "; %u tr%*[a-z] in the last %lf s", &tries, &seconds);

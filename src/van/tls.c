@@ -91,8 +91,8 @@ static int read_file_key(EVP_PKEY **ret, const char *path, struct err *e)
     return rc;
 }
 
-// Reads the certificates in a text: the certificate that fits the key is the node's, the
-// other one is the CA's.
+// Reads the certificates in a text: the certificate whose key is in the text is the
+// node's, the other one is the CA's.
 static int tls_read_text(struct material *m, const char *pem, size_t n, struct err *e)
 {
     if (n > PEM_MAX)

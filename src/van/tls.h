@@ -28,7 +28,7 @@ int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct
 struct tls_node {
     const char *name;
     const char *role; // limits what the holder may do (wire_role_read); NULL: no limit
-    uint32_t days;    // for which it is valid
+    uint32_t days;    // number of days for which the certificate is valid
     // Host names and addresses by which browsers call the node. Links do not look at them.
     const char *const *hosts;
     size_t n_hosts;

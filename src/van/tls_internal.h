@@ -19,7 +19,8 @@ struct tls {
 // Fills *e with the text and OpenSSL's reason, and empties OpenSSL's error queue.
 int tls_error(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// Called by a session when the server has accepted our certificate.
+// Called when a ticket arrives, by which the server shows that it has accepted
+// this node's certificate.
 int tls_session_accepted(SSL *ssl, SSL_SESSION *ticket);
 
 #endif

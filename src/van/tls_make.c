@@ -39,15 +39,15 @@ static bool set_serial(X509 *x)
     unsigned char bytes[16];
     if (RAND_bytes(bytes, sizeof(bytes)) != 1)
         return false;
-    bytes[0] &= 0x7f; // a serial number is positive
+    bytes[0] &= 0x7f; // clears the sign, since a serial number must be positive
     BIGNUM *n = BN_bin2bn(bytes, sizeof(bytes), NULL);
     bool ok = n != NULL && BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x)) != NULL;
     BN_free(n);
     return ok;
 }
 
-// Writes the hosts as OpenSSL's text of subject alternative names. Characters that have a
-// meaning there are in no host's name.
+// Writes the hosts as OpenSSL's text of subject alternative names. No host name contains
+// a character that has a meaning in this text.
 static int write_hosts(const struct tls_node *who, struct buf *to, struct err *e)
 {
     struct in6_addr address;

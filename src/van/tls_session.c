@@ -13,7 +13,8 @@
 
 enum {
     OUT_MIN = 4 << 10,
-    RECORD_EXTRA = 64, // bytes, more than the overhead of a TLS record
+    // An upper bound of the bytes that a TLS record adds to its contents.
+    RECORD_EXTRA = 64,
 };
 
 struct tls_session {
@@ -21,7 +22,7 @@ struct tls_session {
     struct frame_pool *pool;
     const char *in;
     size_t in_left;
-    char *out; // bytes to send, in a block of the pool; NULL: none
+    char *out; // bytes to be sent, in a block of the pool; NULL: there are none
     size_t out_from, out_to;
     // The server's ticket has arrived, so the server accepts this node's certificate.
     bool accepted;
@@ -181,7 +182,7 @@ static void say_tls(struct tls_session *s)
     }
 }
 
-// Translates OpenSSL's last error for people.
+// Sets the error for OpenSSL's last error, in words for people.
 static int broken(struct tls_session *s, struct err *e)
 {
     int reason = ERR_GET_REASON(ERR_peek_error());
@@ -248,7 +249,8 @@ int tls_session_shake(struct tls_session *s, struct err *e)
     return SSL_is_server(s->ssl) ? 0 : wait_for_acceptance(s, e);
 }
 
-// Reads the role behind "tug " in the certificate's organizational unit.
+// Reads the role from the certificate's organizational unit, where it
+// follows the word "tug".
 static int role_of(X509 *cert, enum wire_role *ret, struct err *e)
 {
     char text[64] = "";

@@ -30,7 +30,7 @@ void tls_session_close(struct tls_session *s); // NULL is fine
 void tls_session_feed(struct tls_session *s, const void *bytes, size_t n);
 
 // Returns 0 when the peer has shown a certificate of the CA and has accepted ours;
-// TLS_MORE; or TUG_EDATA, saying what is wrong.
+// TLS_MORE if more bytes must be received first; or TUG_EDATA with what is wrong.
 int tls_session_shake(struct tls_session *s, struct err *e);
 
 // Gets, after the handshake, the role that the peer's certificate names (WIRE_OPERATOR if
@@ -51,8 +51,9 @@ int tls_session_write(struct tls_session *s, const void *bytes, size_t n, struct
 // Ends the stream: no bytes are sent afterwards.
 void tls_session_end(struct tls_session *s);
 
-// Returns the bytes to be sent; notes that the first n were sent; or gives the caller all
-// of them in the pool's block, which the caller then owns (NULL if there are none).
+// tls_session_out returns the bytes to be sent. The next function records that the first
+// n of them were sent. The last one gives the caller all of them in the pool's block,
+// which the caller then owns (NULL: there are none).
 const char *tls_session_out(const struct tls_session *s, size_t *ret_n);
 void tls_session_sent(struct tls_session *s, size_t n);
 char *tls_session_take(struct tls_session *s);

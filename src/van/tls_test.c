@@ -19,7 +19,7 @@
 enum { MS = 1000000 };
 #define SECOND ((uint64_t)1000000000)
 
-// Two clusters with a CA each; the node of "cluster" has two sets of keys.
+// Two clusters, each with a CA of its own. The node of "cluster" has two sets of keys.
 struct cluster {
     struct buf ca_key, ca_cert, key, cert;
 };

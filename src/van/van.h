@@ -43,7 +43,7 @@ enum { VAN_ADDRESS_MAX = 256 };
 // The kinds of links, ordered by how much a kind alone proves about the peer before the
 // peer has sent anything. A higher value proves more.
 enum van_kind {
-    VAN_OPEN, // any process that reaches the address; also returned for an unknown link
+    VAN_OPEN, // any process that can reach the address; also returned for an unknown link
     VAN_LOOPBACK, // plain TCP over loopback: a process of any user of this machine
     VAN_TLS,      // a process with a certificate of the cluster's CA
     VAN_OWNER, // the user of this process: a Unix socket whose peer has the same uid, or
@@ -58,9 +58,10 @@ struct van_message {
     uint16_t type;    // enum wire_type
     uint64_t request; // the request number in the frame
     const union wire_any *m;
-    void *body;          // NULL: the message has no body
+    void *body;          // the body; NULL: the message has none
     uint64_t body_bytes; // size of the body with padding
-    bool placed;         // the body lies where `place` said; the van does not own it
+    // The body lies at the address that `place` returned, and the van does not own it.
+    bool placed;
 };
 
 // The identity of the peer, as the van knows it before the first message.
@@ -84,9 +85,9 @@ struct van_handler {
     void (*message)(void *ctx, van_link link, struct van_message *m, uint64_t now);
 
     // The head of a message has arrived and its body of body_bytes bytes follows. Returns
-    // where the van puts the body; NULL: the van uses its own memory. The returned memory
-    // must stay valid until `message` or `closed` is called. A van that already has the
-    // whole body copies it to the returned memory.
+    // the address where the van must put the body; NULL: the van uses its own memory. The
+    // returned memory must stay valid until `message` or `closed` is called. A van that
+    // already has the whole body copies it to the returned memory.
     void *(*place)(void *ctx, van_link link, uint16_t type, uint64_t request,
                    const union wire_any *head, uint64_t body_bytes);
 
@@ -100,8 +101,8 @@ struct van_handler {
     // messages.
     uint64_t (*tick)(void *ctx, uint64_t now);
 
-    // A peer was refused, or its link was closed because it cost too much: why->text
-    // names the peer and the reason.
+    // Reports that a peer was refused, or that its link was closed because it cost too
+    // much: why->text names the peer and the reason.
     void (*refused)(void *ctx, const struct err *why, uint64_t now);
 };
 
@@ -130,7 +131,7 @@ struct van_ops {
     uint64_t (*heard)(const struct van *v, van_link link);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
-    void (*drop)(void *kept); // NULL: bodies cannot be kept longer than the van
+    void (*drop)(void *kept); // NULL: a body cannot be kept after its van was freed
     uint64_t (*now)(const struct van *v);
     void (*hold)(struct van *v); // NULL: the van always sends at once
     // All three may be NULL; then a thread can wait for messages only in van_poll.
@@ -147,10 +148,10 @@ struct van {
     const struct van_ops *ops;
 };
 
-// Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH"; in
-// tests "inproc://NAME", "sim://NAME". *ret is the address for peers. Fails with TUG_EIO,
-// naming the address, the reason and the remedy, or with TUG_EUSAGE if `address` is not
-// an address.
+// Listens. Addresses: "tcp://HOST:PORT" (port 0: a free port; [::1] for IPv6),
+// "unix:///PATH"; in tests "inproc://NAME", "sim://NAME". *ret is the address for peers.
+// Fails with TUG_EIO, naming the address, the reason and the remedy, or with TUG_EUSAGE
+// if `address` is not an address.
 static inline int van_listen(struct van *v, const char *address,
                              char ret[VAN_ADDRESS_MAX], struct err *e)
 {
@@ -196,8 +197,8 @@ static inline const char *van_peer(const struct van *v, van_link link)
     return v->ops->peer(v, link);
 }
 
-// Returns how far the link's kind vouches for the peer. It does not change after
-// `opened`.
+// Returns how much the kind of the link proves about the peer. The result does not
+// change after `opened`.
 static inline enum van_kind van_kind(const struct van *v, van_link link)
 {
     return v->ops->kind(v, link);
@@ -214,8 +215,8 @@ static inline struct van_trust van_trust(const struct van *v, van_link link)
     return t;
 }
 
-// Notes that the peer has joined the cluster: its link is not closed to make room for
-// others. The link may be closed already.
+// Tells the van that the peer has joined the cluster: from now on its link is not closed
+// to make room for others. The link may already be closed.
 static inline void van_joined(struct van *v, van_link link)
 {
     if (v->ops->joined != NULL)

@@ -88,7 +88,7 @@ static void open_and_accept(struct vans *w)
     assert_int_equal(a->closed + b->closed, 0);
 }
 
-// The times that handlers get never decrease, which take_time checks.
+// The times that handlers get never decrease; the handler take_time checks this.
 static void time_goes_on(struct vans *w)
 {
     vans_open_pair(w);
@@ -125,7 +125,7 @@ static void check_text(struct node *n, van_link link, struct van_message *m)
     assert_memory_equal(e->what.data, "hello", 5);
     assert_null(m->body);
     assert_int_equal(m->body_bytes, 0);
-    assert_null(van_keep(n->v, m)); // the message has no body
+    assert_null(van_keep(n->v, m)); // returns NULL, as the message has no body
 }
 
 static void texts(struct vans *w)
@@ -200,14 +200,15 @@ static void check_placed(struct node *n, van_link link, struct van_message *m)
 {
     (void)link;
     const struct bulk *b = n->data;
-    if (m->type == MSG_STATUS) { // has no body, so that nothing is placed
+    if (m->type == MSG_STATUS) { // the message has no body, so nothing is placed
         assert_null(m->body);
         return;
     }
     assert_true(m->placed);
     assert_ptr_equal(m->body, n->place);
     assert_ptr_equal(m->m->push.keys.data, n->place);
-    assert_null(van_keep(n->v, m)); // a placed body is not the van's memory
+    // Returns NULL, as a placed body is not in the van's memory.
+    assert_null(van_keep(n->v, m));
     bulk_check(&m->m->push, b->n_keys, b->n_values, m->request);
 }
 
@@ -264,7 +265,7 @@ static void kept_bodies(struct vans *w)
         mem_free(bulk.bytes);
     }
     PUMP(w, kept.n == COUNT);
-    van_close_link(a->v, a->link); // kept bodies stay valid
+    van_close_link(a->v, a->link); // kept bodies stay valid after the link is closed
     PUMP(w, b->closed == 1);
     for (uint64_t i = 0; i < COUNT; i++) {
         bulk_check(&kept.m[i], 8, i * i * 7, i);
@@ -390,7 +391,7 @@ static void closed_links(struct vans *w)
     vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     van_link link = a->link;
-    van_close_link(a->v, 0); // 0 is not a link
+    van_close_link(a->v, 0); // does nothing, as 0 is not a link
     van_close_link(a->v, link);
     van_close_link(a->v, link);
     assert_int_equal(van_send(a->v, link, MSG_STATUS, 1, &(struct msg_status){}, NULL),
@@ -475,7 +476,7 @@ static void given_up_connects(struct vans *w)
     vans_listen_anywhere(b);
     van_link first = van_connect(a->v, address, 50 * MS);
     van_link second = van_connect(a->v, b->address, PATIENCE);
-    van_close_link(a->v, first); // before the first poll
+    van_close_link(a->v, first); // closes the link before the van was polled
     van_close_link(a->v, second);
     van_connect(a->v, b->address, PATIENCE);
     PUMP(w, a->opened == 1 && b->opened > 0);
@@ -535,7 +536,7 @@ static void ticks(struct vans *w)
         return;
     }
     while (a->ticked_at < due)
-        // Ends at the handler's next tick.
+        // The poll ends at the time that the handler's tick has returned.
         assert_int_equal(van_poll(a->v, VAN_NEVER, &e), 0);
     assert_in_range(a->ticked_at, due, due + PATIENCE);
     uint64_t until = van_now(a->v) + 5 * MS;
@@ -650,7 +651,7 @@ static void *talk(void *arg)
         if (van_poll(n->v, van_now(n->v) + MS, &e) != 0 || clock_ns() > give_up)
             *t->failed = true;
     }
-    van_close_link(n->v, n->link); // the last messages are still sent
+    van_close_link(n->v, n->link); // the last messages are still sent after this
     while (!*t->failed && van_queued(n->v, n->link) > 0)
         van_poll(n->v, van_now(n->v) + MS, &e);
     mem_free(bulk.bytes);
@@ -743,7 +744,8 @@ static void failed_allocations(struct vans *w)
         mem_fault_after(-1);
         vans_close(&w->nodes[0]);
         vans_close(&w->nodes[1]);
-        if (!w->kind->simulated) // the simulation's queue is not freed here
+        // The memory of the simulated network's queue is not freed here.
+        if (!w->kind->simulated)
             assert_int_equal(mem_live(), live);
     }
 }

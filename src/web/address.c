@@ -47,8 +47,8 @@ static int no_scheme(const char *text, size_t len, struct err *e)
 }
 
 // Returns the length of the part of an address that messages may show: without the query,
-// which may have a secret. In patterns '?' is a wildcard, but a part like "?name=value"
-// is hidden.
+// which may have a secret. In a pattern '?' is a wildcard, which is shown; but a part
+// like "?name=value" is hidden.
 static size_t shown_length(const struct scheme *s, const char *text)
 {
     size_t n = strcspn(text, "?#");

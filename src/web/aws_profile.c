@@ -62,7 +62,7 @@ static int aws_profile_keep(char *ret, size_t cap, const char *name, struct text
                             const char *file, struct err *e)
 {
     if (ret[0] != '\0')
-        return 0; // the error was reported before
+        return 0; // an error was already reported
     if (value.n >= cap)
         return err_set(e, TUG_EUSAGE, "%s: '%s' is longer than %zu bytes", file, name,
                        cap - 1);
@@ -76,8 +76,8 @@ static int aws_profile_keep(char *ret, size_t cap, const char *name, struct text
     return 0;
 }
 
-// Notes a setting by which the profile gets its keys in a way that tug does not support.
-// A role overrides keys.
+// Records a setting by which the profile gets its keys in a way that tug does not
+// support. A setting of a role overrides one of keys.
 static void take_other(struct aws_profile *p, struct text name, const char *file)
 {
     static const char *const others[] = {
@@ -177,7 +177,7 @@ int aws_profile_read(struct aws_profile *ret, struct err *e)
     TRY(read_one(ret, "AWS_SHARED_CREDENTIALS_FILE", "credentials", false, e));
     TRY(read_one(&config, "AWS_CONFIG_FILE", "config", true, e));
     bool keys = ret->key_id[0] != '\0' || ret->secret[0] != '\0';
-    if (!keys) { // keys and token must come from the same file
+    if (!keys) { // both keys and the token must come from the same file
         memcpy(ret->key_id, config.key_id, sizeof ret->key_id);
         memcpy(ret->secret, config.secret, sizeof ret->secret);
         memcpy(ret->token, config.token, sizeof ret->token);

@@ -39,14 +39,14 @@ struct http {
     bool no_memory, may_pass;
     CURLcode result;
     char error[CURL_ERROR_SIZE];
-    double patience; // seconds after which a silent server is given up
-    double silent;   // seconds spent waiting since bytes last arrived
-    double waited;   // seconds spent waiting for `came` bytes of the body
+    double patience; // seconds without a byte after which a server is given up
+    double silent;   // seconds spent waiting since the last byte arrived
+    double waited;   // seconds spent waiting for the `came` bytes of the body so far
     size_t came;
     bool slow; // the transfer was too slow at the last check
     char first_ip
         [IP_MAX]; // address of the first server of the request; "": no connection yet
-    // An address to which that server redirects and that is refused.
+    // The address of the server to which a redirection was refused.
     char wrong_ip[IP_MAX];
     char *body; // body[at .. len) has arrived and was not read yet
     size_t at, len, cap;
@@ -98,8 +98,8 @@ static bool is_near(const char *ip)
     return strcmp(ip, "::1") == 0 || strcmp(ip, "::") == 0;
 }
 
-// Returns whether an address is 127.0.0.1 or ::1. A name of this machine may stand for
-// both.
+// Returns whether an address is 127.0.0.1 or ::1. A name of this machine may
+// resolve to either of them.
 static bool is_usual_loopback(const char *ip)
 {
     return strcmp(ip, "127.0.0.1") == 0 || strcmp(ip, "::1") == 0;

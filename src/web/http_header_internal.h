@@ -8,8 +8,8 @@
 #include "web/http_internal.h"
 
 // Takes one line of n bytes, without a final NUL: "Name: value\r\n", or "HTTP/1.1 200
-// OK", which begins a new answer. `wanted` is the name of a header whose value is kept,
-// as in struct http_request.
+// OK", which begins a new answer. `wanted` is the name of a header whose value is stored
+// in the answer (http_request.wanted).
 void http_take_header(struct http_answer *a, const char *wanted, const char *line,
                       size_t n);
 

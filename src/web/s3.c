@@ -1,6 +1,6 @@
 // S3, and stores with the same protocol: signed requests, and lists in pages. Credentials
-// come from the environment and the files that AWS's own tools read. Environment and
-// files are read for each request, so that renewed keys are used.
+// come from the environment and the files that AWS's own tools read. Both are read again
+// for each request, so that renewed keys are used.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -106,8 +106,8 @@ struct target {
 
 static void find_target(const struct account *who, const char *bucket, struct target *t)
 {
-    // AWS's certificates cover only one name before the region, so a bucket with a '.'
-    // goes into the path.
+    // AWS's certificates are valid for one name before the region only. So a bucket with
+    // a '.' in its name is put into the path.
     t->bucket_in_path = who->endpoint != NULL || strchr(bucket, '.') != NULL;
     if (who->endpoint != NULL)
         snprintf(t->origin, sizeof t->origin, "%s", who->endpoint);

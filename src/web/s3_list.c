@@ -99,8 +99,8 @@ static int end_of_list(struct list *l, const char *name, const char *text, struc
     return 0;
 }
 
-// Expat calls these functions, and may call s3_list_on_end once more after
-// XML_StopParser.
+// Expat calls the following functions, and may call s3_list_on_end once more
+// after XML_StopParser.
 
 static void s3_list_begin(void *arg, const XML_Char *name, const XML_Char **attributes)
 {

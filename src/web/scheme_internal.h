@@ -31,11 +31,13 @@ struct scheme {
     // Calls listing_add for every file that may match the address of `l`. NULL: every
     // address is a single file.
     int (*list)(struct listing *l, struct err *e);
-    bool whole; // true: the answer to a range has status 200 and the range's length
+    // true: the answer to a request for a range has status 200 and only the bytes of the
+    // range.
+    bool whole;
     const char *host_is; // the word for the host in messages: "host" or "bucket"
-    // Sets the error for a refusal if more is known than its HTTP status. `reason` is a
-    // blank and the server's word for the refusal, or "". Returns the error's code, or 0
-    // if nothing more is known. May be NULL.
+    // Sets the error for a refused request if the store knows more about it than its HTTP
+    // status. `reason` is a blank and the server's word for the refusal, or "". Returns
+    // the error's code, or 0 if nothing more is known. May be NULL.
     int (*refused)(const struct address *a, const struct http_answer *answer,
                    const char *reason, struct err *e);
 };
@@ -77,7 +79,7 @@ struct web {
 
     // The answer that is being read. `next` is the offset in the file of the answer's
     // next byte, `to` the offset at which the answer ends; bytes before offset `from` are
-    // skipped.
+    // skipped, as a server without ranges sends them.
     bool open;
     uint64_t next, from, to;
     uint64_t given; // bytes of the answer that were given to the caller
@@ -106,9 +108,9 @@ struct listing {
     char literal[WEB_ADDRESS_MAX]; // the part of the path before the first wildcard
     char folder[WEB_ADDRESS_MAX];  // `literal` up to its last '/'
     struct web *session;           // for requests of lists
-    struct web *probe;             // for requests of files
+    struct web *probe;             // for requests of the first bytes of files
     size_t files, directories;     // numbers found so far
-    size_t held;                   // bytes of the lists in memory
+    size_t held;                   // bytes that the lists in memory take
     int (*found)(void *arg, const struct web_file *f, struct err *e);
     void *arg;
 };

@@ -38,8 +38,8 @@ static int wait_a_while(struct web *r, double seconds, struct err *e)
     return 0;
 }
 
-// Handles a temporary failure, whose error is *e. Waits and returns 0 if the caller
-// should try again; else returns the error.
+// Handles a temporary failure, whose error is *e. If the caller should try again, waits
+// and returns 0; else returns the error.
 static int try_again(struct web *r, int rc, struct err *e)
 {
     r->open = false;
@@ -53,7 +53,7 @@ static int try_again(struct web *r, int rc, struct err *e)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
     if (r->given >= HTTP_ENOUGH_BYTES)
-        // Without a wait, because the server answers and only the transfer has ended early.
+        // Does not wait: the server answers, and only the transfer has ended early.
         return 0;
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
@@ -202,7 +202,8 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
     uint64_t version = version_hash(a->version), total = a->total;
     bool ranged = a->status == 206 && a->has_range;
     r->next = ranged ? a->from : 0;
-    if (r->a.scheme->whole) { // the answer gives only the length of the range
+    // Such an answer does not give the size of the file, only that of the range.
+    if (r->a.scheme->whole) {
         r->next = r->from;
         return a->has_length && a->length > r->to - r->from ? changed(r, e) : 0;
     }
@@ -331,7 +332,7 @@ int web_read_at(struct web *r, char *out, size_t n, uint64_t at, size_t *ret_n,
     uint64_t left = r->bytes - at;
     uint64_t to = left < n ? r->bytes : at + n;
     r->open = r->open && r->from == at &&
-              r->to == to; // keep the answer if it is for the same range
+              r->to == to; // keeps the open answer if it is for the same range
     return read_from(r, out, n, at, to, ret_n, e);
 }
 

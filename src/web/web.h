@@ -66,9 +66,9 @@ struct web_patience {
 };
 extern struct web_patience web_patience;
 
-// Whether a server may redirect to an address of this machine or of its local network
-// link. The code that starts a process sets it once; TUG_WEB_ANY_HOST=1 has the same
-// effect.
+// Whether a server elsewhere may redirect requests to an address of this machine or of
+// its local network link. The code that starts a process sets it once;
+// TUG_WEB_ANY_HOST=1 has the same effect.
 extern _Atomic bool web_any_host;
 
 // The largest number of directories below a webhdfs address, since each takes a request

@@ -157,7 +157,8 @@ static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
         return list_place(&below, e);
     }
     size_t n = strlen(path);
-    if (w->name[0] == '\0' && n > 0 && path[n - 1] == '/') // the requested path is a file
+    // The requested path is a file, so its entry has no name.
+    if (w->name[0] == '\0' && n > 0 && path[n - 1] == '/')
         path[n - 1] = '\0';
     snprintf(version, sizeof version, "%llu", (unsigned long long)w->modified);
     return listing_add(p->l, path, w->bytes, version_hash(version), e);

@@ -24,7 +24,7 @@ struct server {
     int listener;
     unsigned port;
     pthread_t thread;
-    unsigned levels; // number of levels, below the first one, that have directories
+    unsigned levels; // number of levels below the top that contain directories
     atomic_uint asked;
 };
 

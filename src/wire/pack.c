@@ -38,7 +38,8 @@ static size_t pack_bytes_of(size_t n, unsigned bits)
 
 bool pack_pays(const uint64_t *keys, size_t n)
 {
-    enum { WORTH = 64 * 2 / 3 - 1, SPREAD = 3 }; // packing pays up to WORTH bits per key
+    // WORTH: packing pays up to this many bits per key. SPREAD: see below.
+    enum { WORTH = 64 * 2 / 3 - 1, SPREAD = 3 };
     if (n < BLOCK)
         return false;
     uint64_t least = keys[0], most = keys[0];
@@ -133,7 +134,7 @@ static void take_bits(const unsigned char *from, size_t n, const struct block *b
     }
     if (!b->differences)
         return;
-    for (size_t i = 1; i < n; i++) // each key already includes the base
+    for (size_t i = 1; i < n; i++) // each earlier key already includes the base
         ret[i] += ret[i - 1] - b->base;
 }
 
@@ -154,7 +155,7 @@ static size_t read_block(const unsigned char *bytes, size_t bytes_n, size_t n,
     size_t packed_n = pack_bytes_of(n, b.bits);
     if ((b.bits > MOST_BITS && b.bits != 64) || packed_n > bytes_n - HEAD)
         return 0;
-    // 8 more bytes, so that 8-byte loads do not read past the end.
+    // The array has 8 more bytes, because numbers are loaded 8 bytes at a time.
     unsigned char packed[BLOCK * 8 + 8];
     memcpy(packed, bytes + HEAD, packed_n);
     memset(packed + packed_n, 0, 8);

@@ -85,7 +85,7 @@ static void assert_packed(const uint64_t *keys, size_t n, const char *bytes,
     buf_free(&b);
 }
 
-// Expected bytes were computed by hand from docs/wire.md.
+// The expected bytes were computed by hand from the format in docs/wire.md.
 static void test_golden(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@ const char *wire_name(uint16_t type)
     }
 }
 
-// Returns whether a loop or the scheduler serves messages of this type.
+// Returns whether a server's loop or the scheduler serves requests of this type.
 static bool is_served(uint16_t type)
 {
     return false
@@ -28,11 +28,11 @@ static bool is_served(uint16_t type)
         ;
 }
 
-// Has the served messages with another answer than OK.
+// Lists the requests whose answer is not OK.
 uint16_t wire_answer(uint16_t type)
 {
     switch (type) {
-    case MSG_JOIN: // answered by JOINED and ROSTER
+    case MSG_JOIN: // answered by JOINED and by ROSTER
     case MSG_HEARTBEAT:
     case MSG_MAY_LEAVE:
     case MSG_OPERATION:

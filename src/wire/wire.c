@@ -450,7 +450,7 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     const char *at = body;
     for (uint32_t i = 0; i < p.n_spans; i++) {
         p.spans[i]->data = at;
-        if (p.spans[i]->n > 0) // if all spans are empty, the message may have no body
+        if (p.spans[i]->n > 0) // if all spans are empty, the body may be missing
             at += p.spans[i]->n + wire_padding(p.spans[i]->n);
     }
     return 0;

@@ -91,7 +91,7 @@ enum wire_admin {
     WIRE_COPY,
     WIRE_DROP,
     WIRE_CLOCK,
-    WIRE_SHRINK, // decays rows and removes those below the threshold
+    WIRE_SHRINK, // decays all rows, and removes those below the threshold
     WIRE_DAY,    // ends a day: adds one to the days for which each row was not seen
     // Moves the mean, which is in another table, towards the rows by the fraction
     // `threshold`.
@@ -100,7 +100,7 @@ enum wire_admin {
 // The state of a move of a partition, which the target reports.
 enum wire_move_state {
     WIRE_MOVE_COPYING,
-    // all but the last operations are there: asks whether they may be handed over
+    // All pushes but the last are there: asks whether the partition may be handed over.
     WIRE_MOVE_COPIED,
     WIRE_MOVE_ARRIVED, // the partition is complete and can be served
     WIRE_MOVE_FAILED,
@@ -109,7 +109,7 @@ enum wire_move_state {
 enum wire_moved { WIRE_MOVE_GO_ON, WIRE_MOVE_WAIT, WIRE_MOVE_OVER };
 // Kinds of admin operations in the scheduler's log.
 enum wire_operation {
-    WIRE_OPERATION_OTHER, // of tables, and of the placement
+    WIRE_OPERATION_OTHER, // operations on tables and on the placement
     WIRE_OPERATION_SAVE,
     WIRE_OPERATION_PROFILE,
     WIRE_OPERATION_STOP,
@@ -133,13 +133,13 @@ enum wire_pass {
     WIRE_PASS_TEST_BEST,
 };
 enum wire_lease {
-    WIRE_LEASE_WAIT,  // no piece is free; the worker must ask again soon
-    WIRE_LEASE_PIECE, // read and train on this piece
-    WIRE_LEASE_SHARE, // train on this share of every batch of the pass
+    WIRE_LEASE_WAIT,  // no piece is free now; the worker must ask again soon
+    WIRE_LEASE_PIECE, // a piece of the data, which the worker reads and trains on
+    WIRE_LEASE_SHARE, // a share of every batch of the pass, which the worker trains on
     WIRE_LEASE_OVER,  // the run is over
-    WIRE_LEASE_MARK,  // mark a save, and ask again
-    WIRE_LEASE_SCORE, // score the examples of this piece by the rows in training
-    // Score the examples of this piece by the rows of the best pass.
+    WIRE_LEASE_MARK,  // a save, which the worker must mark before it asks again
+    WIRE_LEASE_SCORE, // a piece to be scored by the rows in training
+    // A piece to be scored by the rows of the best pass.
     WIRE_LEASE_SCORE_BEST,
 };
 enum wire_app {
@@ -168,7 +168,8 @@ static inline struct wire_text wire_text(const char *s)
 // Copies a peer's text so that it can be printed (base/printable.h), cut to fit
 // `cap` bytes. Returns `to`.
 const char *wire_words(struct wire_text t, char *to, size_t cap);
-// Copies the reason of a failure as wire_words does; a peer may have left it out.
+// Copies the reason of a failure as wire_words does. If the peer has sent no
+// reason, the copy says so.
 const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
 // Checks a code that a peer sent: 0 if a node or run ended without an error, else the

@@ -297,7 +297,7 @@ static void assert_refused(const struct frame *f)
     assert_true(e.text[0] != '\0');
 }
 
-// Cuts the head and makes all lengths and checksums agree.
+// Cuts the head to n bytes, and corrects all lengths and checksums.
 static void cut_head(const struct frame *f, size_t n)
 {
     struct frame cut = *f;
@@ -478,7 +478,8 @@ static void test_limits_of_encoding(void **state)
     assert_int_equal(wire_encode(&o, MSG_TRACE, 0, &trace, false), 0);
     trace.events.n++;
     assert_int_equal(wire_encode(&o, MSG_TRACE, 0, &trace, false), TUG_EUSAGE);
-    struct msg_pull pull = {.keys = {bytes, WIRE_SPAN_MAX}}; // the bytes are not read
+    // Only the length counts: the bytes are not read.
+    struct msg_pull pull = {.keys = {bytes, WIRE_SPAN_MAX}};
     assert_int_equal(wire_encode(&o, MSG_PULL, 0, &pull, false), 0);
     assert_int_equal(o.body_bytes, WIRE_SPAN_MAX);
     pull.keys.n++;
@@ -630,8 +631,8 @@ static void test_words_and_codes(void **state)
     assert_int_equal(wire_failure(TUG_EINTERRUPTED), TUG_EINTERRUPTED);
 }
 
-// An error's reason and number arrive; a reason that this version does not know counts as
-// none.
+// An error's reason and number arrive; a reason that this version does not
+// know becomes REASON_NONE.
 static void test_reasons(void **state)
 {
     (void)state;
@@ -694,7 +695,7 @@ static void test_answers(void **state)
     (void)state;
     assert_int_equal(wire_answer(MSG_LEASE), MSG_LEASED);
     assert_int_equal(wire_answer(MSG_ROWS), MSG_ROWS_ARE);
-    assert_int_equal(wire_answer(MSG_LOAD), MSG_OK); // served without another answer
+    assert_int_equal(wire_answer(MSG_LOAD), MSG_OK); // a request that is answered by OK
     assert_int_equal(wire_answer(MSG_HOLD), MSG_OK);
     assert_int_equal(wire_answer(MSG_HELLO), 0);
     for (uint16_t type = 0; type < 200; type++)
