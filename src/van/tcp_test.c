@@ -82,36 +82,36 @@ static void count_release(void *ctx)
     ++*(int *)ctx;
 }
 
-// Of a list of addresses, the first that works is taken, whatever is wrong with the
-// others.
+// The first address of a list that works is taken, whatever is wrong with the others.
 static void test_lists_of_addresses(void **state)
 {
     (void)state;
     static const char *const forms[] = {
         "unix:///tmp/tug-nobody-there,%s", "%s,tcp://127.0.0.1:1",
         "tcp://127.0.0.1:1,unix:///tmp/tug-nobody-there,%s",
-        "tcp:// refused, because it needs keys
-        for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++){struct pair p = {0};
-    char list[2 * VAN_ADDRESS_MAX];
-    const char *at = strstr(forms[i], "%s");
-    tcp_node_open(&p.server, &plain, "tcp://127.0.0.1:0");
-    tcp_node_open(&p.client, &plain, NULL);
-    snprintf(list, sizeof(list), "%.*s%s%s", (int)(at - forms[i]), forms[i],
-             p.server.address, at + 2);
-    van_link link = van_connect(p.client.van, list, 60 * SECOND);
-    tcp_node_until(&p.client, &p.server, &p.client.opened, 1);
-    assert_string_equal(van_peer(p.client.van, link), p.server.address);
-    close_pair(&p);
-}
-struct tcp_node n = {0};
-tcp_node_open(&n, &plain, NULL);
-van_connect(n.van, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1", 30 * MS);
-tcp_node_until(&n, NULL, &n.closed, 1);
-assert_non_null(strstr(n.why.text, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1"));
-van_connect(n.van, "tcp://127.0.0.1:1,nonsense", 60 * SECOND);
-tcp_node_until(&n, NULL, &n.closed, 2);
-assert_non_null(strstr(n.why.text, "nonsense"));
-van_free(n.van);
+        "tcp://192.0.2.1:1,%s"}; // this address is not allowed without keys
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+        struct pair p = {0};
+        char list[2 * VAN_ADDRESS_MAX];
+        const char *at = strstr(forms[i], "%s");
+        tcp_node_open(&p.server, &plain, "tcp://127.0.0.1:0");
+        tcp_node_open(&p.client, &plain, NULL);
+        snprintf(list, sizeof(list), "%.*s%s%s", (int)(at - forms[i]), forms[i],
+                 p.server.address, at + 2);
+        van_link link = van_connect(p.client.van, list, 60 * SECOND);
+        tcp_node_until(&p.client, &p.server, &p.client.opened, 1);
+        assert_string_equal(van_peer(p.client.van, link), p.server.address);
+        close_pair(&p);
+    }
+    struct tcp_node n = {0};
+    tcp_node_open(&n, &plain, NULL);
+    van_connect(n.van, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1", 30 * MS);
+    tcp_node_until(&n, NULL, &n.closed, 1);
+    assert_non_null(strstr(n.why.text, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1"));
+    van_connect(n.van, "tcp://127.0.0.1:1,nonsense", 60 * SECOND);
+    tcp_node_until(&n, NULL, &n.closed, 2);
+    assert_non_null(strstr(n.why.text, "nonsense"));
+    van_free(n.van);
 }
 
 // How both ends of a Unix socket treat another user's account; only root
@@ -473,7 +473,7 @@ static void test_attempts_while_asleep(void **state)
             assert_int_not_equal(van_connect(n.van, addresses[i], wait * MS), 0);
             for (int closed = n.closed; n.closed == closed;)
                 assert_int_equal(van_poll(n.van, van_now(n.van) + 60 * SECOND, NULL), 0);
-            double seconds = 0; // in other errors, the time that was waited
+            double seconds = 0; // other reasons name the time that was waited
             const char *tried = strrchr(n.why.text, ';');
             assert_non_null(tried);
             (void)sscanf(tried, "; %u tr%*[a-z] in the last %lf s", &tries, &seconds);
