@@ -12,7 +12,7 @@
 #include "server/shard_internal.h"
 
 #define MS (SECOND_NS / 1000)
-#define ASK_AGAIN_NS (2 * SECOND_NS) // interval of repeats of a question without an answer
+#define ASK_AGAIN_NS (2 * SECOND_NS) // between repeats of an unanswered question
 #define NOTHING_NS (10 * MS)         // pause after an answer without bytes
 #define WAIT_NS (5 * MS)             // pause after the scheduler's answer "not yet"
 #define PROGRESS_NS (500 * MS)       // interval of reports about progress
