@@ -33,6 +33,7 @@ struct train_facts {
     // The time at which training went on after the last validation or save; 0:
     // there was none so far.
     uint64_t resumed_ns;
+    double kept_seconds; // of training since the last progress, until it stopped
     uint64_t examples, batches;
     _Atomic uint64_t told_ns; // time at which the number of examples last increased
     // The time of the last progress of any kind: of training, of a validation, or a change of
@@ -94,14 +95,26 @@ void train_facts_alive(struct train_facts *f)
         atomic_store(&f->moved_ns, clock_ns());
 }
 
+// Returns the seconds of training since the last progress, without validations and saves.
+static double trained_seconds(const struct train_facts *f)
+{
+    uint64_t from = atomic_load(&f->told_ns);
+    if (f->resumed_ns > from)
+        from = f->resumed_ns;
+    bool trains = f->state == TRAIN_TRAINING || f->state == TRAIN_LOADING;
+    return f->kept_seconds + (trains ? (double)(clock_ns() - from) * 1e-9 : 0);
+}
+
 enum train_state train_facts_state(struct train_facts *f, enum train_state state)
 {
     if (f == NULL)
         return state;
     pthread_mutex_lock(&f->lock);
     enum train_state before = f->state;
-    f->state = state;
     train_facts_alive(f);
+    if (before == TRAIN_TRAINING && state != TRAIN_TRAINING)
+        f->kept_seconds = trained_seconds(f);
+    f->state = state;
     if (state == TRAIN_TRAINING && before != TRAIN_TRAINING)
         f->resumed_ns = clock_ns();
     if (state == TRAIN_VALIDATING)
@@ -113,15 +126,6 @@ enum train_state train_facts_state(struct train_facts *f, enum train_state state
 bool train_facts_due(const struct train_facts *f)
 {
     return f != NULL && clock_ns() >= atomic_load(&f->told_ns) + PROGRESS_NS;
-}
-
-// Returns the seconds of training since the last progress.
-static double trained_seconds(const struct train_facts *f)
-{
-    uint64_t from = atomic_load(&f->told_ns);
-    if (f->resumed_ns > from)
-        from = f->resumed_ns;
-    return (double)(clock_ns() - from) * 1e-9;
 }
 
 // Stores the number of the pass's examples so far, and computes the rate and the time of
@@ -139,6 +143,7 @@ static void note_examples(struct train_facts *f, uint32_t pass, uint64_t example
     double now = (double)more / seconds, old = exp(-seconds / rate_memory);
     f->rate = isnan(f->rate) ? now : old * f->rate + (1 - old) * now;
     f->rate_seconds = seconds;
+    f->kept_seconds = 0;
     atomic_store(&f->told_ns, time);
     train_facts_alive(f);
 }

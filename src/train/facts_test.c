@@ -163,6 +163,26 @@ static void each_state_has_progress(void **state)
     train_facts_close(f);
 }
 
+// The last examples of a pass are counted after its validation, and were trained before it.
+static void short_passes_have_their_speed(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    struct metrics m = {.examples = 1000};
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    for (uint32_t pass = 1; pass < 30; pass++) {
+        (void)train_facts_state(f, TRAIN_TRAINING);
+        kit_clock_skip(SECOND_NS / 4);
+        (void)train_facts_state(f, TRAIN_VALIDATING);
+        kit_clock_skip(SECOND_NS / 2);
+        (void)train_facts_state(f, TRAIN_TRAINING);
+        train_facts_progress(f, &(struct train_now){pass, 1, pass, &m});
+    }
+    double rate = number_of(f, "examples_per_second");
+    assert_true(rate > 3000 && rate <= 4000);
+    train_facts_close(f);
+}
+
 // The speed is that of training: the time of a validation does not count, and one slow
 // second does not turn the time left into hours.
 static void the_speed_is_that_of_training(void **state)
@@ -247,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_run),
         cmocka_unit_test(a_run_that_stands_still),
         cmocka_unit_test(the_speed_is_that_of_training),
+        cmocka_unit_test(short_passes_have_their_speed),
         cmocka_unit_test(each_state_has_progress),
         cmocka_unit_test(many_passes),
         cmocka_unit_test(tables),
