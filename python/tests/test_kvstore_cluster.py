@@ -597,3 +597,54 @@ def test_interrupted_server(tmp_path):
         begin = time.monotonic()
         _, said = p.communicate(timeout=PATIENCE)
         assert time.monotonic() - begin < 20 and p.returncode == 130 and said == "scheduler: interrupted\n"
+
+
+STATUS = """
+import json, subprocess, urllib.request
+kv = kvstore.create("dist_sync")
+for key in ("a", "b", "c"):
+    kv.init(key, np.zeros(5, "f4"))
+kv.set_optimizer(tug.optimizer.create("sgd", learning_rate=0.1))
+for step in range(4):
+    for key in ("a", "b", "c"):
+        kv.push(key, np.ones(5, "f4"))
+        pulled(kv, key, (5,), "f4")
+kv.barrier()
+if kv.rank == 0:
+    command = [os.environ["TUG_BINARY"], "status", "--scheduler", "127.0.0.1:" + os.environ["DMLC_PS_ROOT_PORT"]]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.count("kvstore on server ") == 2 and "optimizer sgd" in said, said
+    said = subprocess.run([*command, "--json"], capture_output=True, check=True).stdout
+    doors = [server["door"] for server in json.loads(said)["servers"]]
+    assert {(d["name"], d["optimizer"]) for d in doors} == {("kvstore", "sgd")}
+    total = {name: sum(d[name] for d in doors) for name, x in doors[0].items() if not isinstance(x, str)}
+    assert total["stored_keys"] == 3 and total["merged_pushes"] == 24 and total["refused"] == 0, total
+    assert total["pushes"] >= 24 and total["pulls"] >= 24 and total["bytes"] > 24 * 20, total
+    metrics = urllib.request.urlopen(sys.argv[1] + "metrics").read().decode()
+    merged = [line for line in metrics.splitlines() if line.startswith("tug_door_merged_pushes_total{")]
+    assert sum(float(line.split()[-1]) for line in merged) == 24 and 'door="kvstore"' in merged[0], metrics
+    page = urllib.request.urlopen(sys.argv[1]).read().decode()
+    assert "Requests of programs" in page and "<td>kvstore</td>" in page, page
+kv.barrier()
+"""
+
+
+def test_status_page_and_metrics(tmp_path):
+    """The status, and the page and the metrics of a scheduler with --http, tell what a kvstore's servers do."""
+    script, port = tmp_path / "script.py", str(free_ports(1)[0])
+    script.write_text(PREAMBLE + STATUS)
+    env = {**os.environ, "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
+           "DMLC_PS_ROOT_PORT": port}
+    words = [os.environ["TUG_BINARY"], "scheduler", "--servers", "2", "--workers", "2", "--port", port,
+             "--http", "127.0.0.1:0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as scheduler:
+        try:
+            url = next(found[1] for line in scheduler.stderr
+                       if (found := re.search(r"the page of this process is at (\S+)", line)))
+            started = [subprocess.Popen([sys.executable, str(script), url], env={**env, "DMLC_ROLE": role}, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                       for role in ("server", "server", "worker", "worker")]
+            said = [one.communicate(timeout=PATIENCE)[0] for one in started]
+            assert [one.returncode for one in started] == [0] * 4, said
+        finally:
+            scheduler.terminate()

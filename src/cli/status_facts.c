@@ -60,6 +60,31 @@ static void print_requests(const json_t *s)
         cli_printf("\n");
 }
 
+// Prints what programs with kvapp or kvstore have asked of each server.
+static void print_doors(const json_t *s)
+{
+    json_t *server;
+    size_t i;
+    json_array_foreach(json_object_get(s, "servers"), i, server) {
+        const json_t *d = json_object_get(server, "door");
+        if (d == NULL)
+            continue;
+        cli_printf(
+            "%s on server %.0f: %.0f pushes, %.0f pulls, %.0f other requests, %.0f "
+            "keys and %.1f MB in them, %.0f wait, %.0f refused",
+            tool_text(d, "name"), tool_number(server, "rank"), tool_number(d, "pushes"),
+            tool_number(d, "pulls"), tool_number(d, "simple"), tool_number(d, "keys"),
+            tool_number(d, "bytes") * 1e-6, tool_number(d, "waiting"),
+            tool_number(d, "refused"));
+        if (json_object_get(d, "stored_keys") != NULL)
+            cli_printf("; %.0f keys stored, %.0f pushes merged, optimizer %s",
+                       tool_number(d, "stored_keys"), tool_number(d, "merged_pushes"),
+                       tool_text(d, "optimizer")[0] != '\0' ? tool_text(d, "optimizer")
+                                                            : "none");
+        cli_printf("\n");
+    }
+}
+
 // Prints the worker whose last progress is oldest, if it is at least a second old.
 static void print_slowest(const json_t *s)
 {
@@ -140,6 +165,7 @@ static void print_operations(const json_t *s)
 void status_print_facts(const json_t *s)
 {
     print_requests(s);
+    print_doors(s);
     print_run(s);
     print_slowest(s);
     print_save(s);

@@ -20,6 +20,7 @@ enum metric_place {
     SERVER,   // the facts as a whole, of a server's process
     LOOP,     // each loop of a server
     REQUESTS, // each kind of requests of each loop
+    DOOR,     // the requests of programs on each server, as the scheduler knows them
     TABLE,    // each table of each loop
     CLOCK,    // each worker of each table
     TRAINED,  // each table of `tug train`

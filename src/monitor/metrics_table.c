@@ -15,6 +15,9 @@ const struct metric_scope metric_scopes[] = {
     [SERVER] = {"server", {{NULL}}},
     [LOOP] = {"server", {EACH_LOOP}},
     [REQUESTS] = {"server", {EACH_LOOP, {"requests", .key_label = "kind"}}},
+    [DOOR] = {"scheduler",
+              {{"servers", .labels = {{"server", "rank"}}},
+               {"door", .labels = {{"door", "name"}}}}},
     [TABLE] = {"server", {EACH_LOOP, {"tables", .labels = {{"table", "name"}}}}},
     [CLOCK] = {"server",
                {EACH_LOOP,
@@ -46,6 +49,7 @@ const struct metric_scope metric_scopes[] = {
     }
 
 #define BUFFERS_HELP "Bytes of buffers in use, by kind (docs/cluster.md, Memory)."
+#define DOOR_HELP "Requests of other nodes to the program of a server, by kind."
 #define REMOVED_HELP "Rows that were removed, by reason."
 
 const struct metric metrics[] = {
@@ -101,6 +105,24 @@ const struct metric metrics[] = {
         "Bytes that this loop wrote for the last save."),
     ROW("tug_server_last_save_duration_seconds", LOOP, "saves.last.seconds", GAUGE,
         "Time that the last save took."),
+
+    // The server of a program with kvapp or kvstore, which has no metrics of its own.
+    ROW_OF("tug_door_requests_total", DOOR, "pushes", COUNTER, "kind=\"push\"",
+           DOOR_HELP),
+    ROW_OF("tug_door_requests_total", DOOR, "pulls", COUNTER, "kind=\"pull\"", DOOR_HELP),
+    ROW_OF("tug_door_requests_total", DOOR, "simple", COUNTER, "kind=\"other\"",
+           DOOR_HELP),
+    ROW("tug_door_keys_total", DOOR, "keys", COUNTER, "Keys in these requests."),
+    ROW("tug_door_received_bytes_total", DOOR, "bytes", COUNTER,
+        "Bytes of bodies, keys and values in these requests."),
+    ROW("tug_door_requests_waiting", DOOR, "waiting", GAUGE,
+        "Requests that wait for the program's answer."),
+    ROW("tug_door_refused_requests_total", DOOR, "refused", COUNTER,
+        "Requests that were answered by an error."),
+    ROW("tug_door_stored_keys", DOOR, "stored_keys", GAUGE,
+        "Keys of a kvstore's server."),
+    ROW("tug_door_merged_pushes_total", DOOR, "merged_pushes", COUNTER,
+        "Pushes that a kvstore's server has applied."),
 
     // A table on a loop of a server.
     ROW("tug_table_rows", TABLE, "rows", GAUGE, "Rows of the table."),

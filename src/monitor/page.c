@@ -151,6 +151,7 @@ static void add_sections(struct page_view *p)
     page_add_requests(p);
     page_add_tables(p);
     page_add_loops(p);
+    page_add_doors(p);
     page_add_staleness(p);
     page_add_partitions(p);
     page_add_saves(p);

@@ -36,6 +36,7 @@ void page_add_operations(struct page_view *p);
 void page_add_tables(struct page_view *p);
 void page_add_requests(struct page_view *p);
 void page_add_loops(struct page_view *p);
+void page_add_doors(struct page_view *p);
 void page_add_staleness(struct page_view *p);
 void page_add_saves(struct page_view *p);
 void page_add_disks(struct page_view *p);

@@ -280,6 +280,48 @@ void page_add_loops(struct page_view *p)
     page_section_end(p);
 }
 
+// ---------------------------------------------------------------- programs
+
+static void add_door(struct page_view *p, const json_t *loop)
+{
+    static const char *const names[] = {"pushes",      "pulls",        "simple",
+                                        "keys",        "waiting",      "refused",
+                                        "stored_keys", "merged_pushes"};
+    const json_t *door = fact_at(loop, "door");
+    char text[TEXT_MAX];
+    if (door == NULL)
+        return;
+    html_add(&p->h, "<tr>");
+    page_number(p, text_count(fact_number(loop, "rank"), text));
+    page_cell(p, fact_text(door, "name"));
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        page_number(p, text_count(fact_number(door, names[i]), text));
+    page_number(p, text_bytes(fact_number(door, "bytes"), text));
+    page_cell(p, fact_text(door, "optimizer"));
+    html_add(&p->h, "</tr>\n");
+}
+
+void page_add_doors(struct page_view *p)
+{
+    static const char *const names[] = {
+        "#server",       "door",      "#pushes",  "#pulls",       "#other",
+        "#keys in them", "#waiting",  "#refused", "#keys stored", "#pushes merged",
+        "#bytes",        "optimizer", NULL};
+    const json_t *loops = fact_at(p->now, "servers"), *loop;
+    bool any = false;
+    size_t i;
+    json_array_foreach(loops, i, loop)
+        any |= fact_at(loop, "door") != NULL;
+    if (!any)
+        return;
+    page_section(p, "Requests of programs");
+    page_table(p, names);
+    json_array_foreach(loops, i, loop)
+        add_door(p, loop);
+    page_table_end(p);
+    page_section_end(p);
+}
+
 // ---------------------------------------------------------------- staleness
 
 // Updates `by_worker`, which maps a worker's rank to the most clocks by which that worker

@@ -105,6 +105,14 @@ static const struct member disk[] = {
     ONE("what", TEXT),         ONE("path", TEXT), ONE("free_bytes", NUMBER),
     ONE("size_bytes", NUMBER), ONE(NULL, NUMBER),
 };
+static const struct member door[] = {
+    ONE("name", TEXT),          ONE("pushes", NUMBER),
+    ONE("pulls", NUMBER),       ONE("simple", NUMBER),
+    ONE("keys", NUMBER),        ONE("bytes", NUMBER),
+    ONE("waiting", NUMBER),     ONE("refused", NUMBER),
+    ONE("stored_keys", NUMBER), ONE("merged_pushes", NUMBER),
+    ONE("optimizer", TEXT),     ONE(NULL, NUMBER),
+};
 static const struct member loop[] = {
     ONE("role", TEXT),
     ONE("version", TEXT),
@@ -126,6 +134,7 @@ static const struct member loop[] = {
     ONE("memory", COUNTS),
     GROUPS_OF("tables", table, SPEC_MAX_TABLES),
     GROUP_OF("saves", saves),
+    GROUP_OF("door", door),
     ONE(NULL, NUMBER),
 };
 

@@ -77,6 +77,9 @@ struct shard_options {
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;
+    // Writes, with app_ctx, the object "door" of the status: facts of the part of the
+    // library that programs use on this server. NULL: there are no such facts.
+    void (*door)(void *app_ctx, struct json_out *o);
     bool without_threads; // tests: the loop itself writes files
 };
 

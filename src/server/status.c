@@ -232,6 +232,11 @@ static void text_begin(struct shard *s)
     json_out_u64(&x->out, "waiting", s->n_pending);
     put_requests(s, &x->out);
     put_saves(s, &x->out);
+    if (s->o.door != NULL) {
+        json_out_open(&x->out, "door", '{');
+        s->o.door(s->o.app_ctx, &x->out);
+        json_out_close(&x->out, '}');
+    }
     json_out_open(&x->out, "tables", '[');
 }
 

@@ -36,6 +36,16 @@ bool kv_is_over(struct tug_node *n);
 // end before it learns that its last barrier was reached.
 bool kv_has_ended_well(struct tug_node *n);
 
+// The facts that a store above a server adds to the server's status. `put`, which adds
+// members to the object "door", is called by the thread that has the van.
+struct json_out;
+struct kv_above {
+    const char *name; // of the door; NULL: kvapp
+    void (*put)(void *ctx, struct json_out *o);
+    void *ctx;
+};
+void kv_facts_of(struct tug_node *n, const struct kv_above *above);
+
 // Returns the rank of a living worker by its node id; UINT32_MAX if the node is not a
 // living worker.
 uint32_t kv_worker_rank(struct tug_node *n, uint32_t id);

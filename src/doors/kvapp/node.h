@@ -16,6 +16,7 @@
 //   line.c        queues by priority, of parts to send and requests to handle
 //   numbers.c     requests that arrive again after a link broke
 //   store.c       the default store
+//   facts.c       counts of requests, for the status
 //   above.c       functions for kvstore
 //   node_check.c  invariants, for builds with assertions
 //
@@ -32,6 +33,7 @@
 #include "cluster/node.h"
 #include "cluster/session.h"
 #include "cluster/silence.h"
+#include "doors/kvapp/above.h"
 #include "doors/kvapp/line.h"
 #include "runtime/last_error.h"
 #include "runtime/pump.h"
@@ -213,6 +215,13 @@ struct tug_app {
     struct kv_responses done[KV_DONE];
 };
 
+// Numbers of the requests that other nodes have sent; a request may be both a push and a
+// pull. Barriers do not count.
+struct kv_counts {
+    uint64_t pushes, pulls, simple, refused;
+    uint64_t keys, bytes; // of all of them
+};
+
 struct exit_callback {
     void (*fn)(void *ctx);
     void *ctx;
@@ -277,6 +286,9 @@ struct tug_node {
     uint64_t held_version;    // roster with which the held requests were last checked
     struct received *reached; // requests of customers at barriers that are not complete
 
+    struct kv_counts counts;
+    struct kv_above above;
+
     struct exit_callback *exits;
     size_t n_exits;
 
@@ -309,6 +321,10 @@ const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_N
 bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
                    uint32_t groups);
 size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
+
+// Defined in facts.c:
+void kv_facts_count(struct tug_node *n, const struct msg_app *m);
+void kv_facts_put(void *node, struct json_out *o);
 
 // Defined in barrier.c:
 int kv_barriers_open(struct tug_node *n, struct err *e);

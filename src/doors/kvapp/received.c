@@ -159,6 +159,7 @@ static void close_request(struct received *q)
 
 void kv_received_refuse(struct tug_node *n, struct received *q, int code, const char *why)
 {
+    n->counts.refused++;
     kv_numbers_answered(q, code < 0 ? code : TUG_EUSAGE, why, strlen(why), false);
     send_error(n, q->link, q->request, code < 0 ? code : TUG_EUSAGE, why);
     close_request(q);
@@ -364,6 +365,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
         return;
     struct received *q = received_new(n, link, m);
     if (q == NULL || kv_numbers_take(n, from, q) != 0) {
+        n->counts.refused++;
         send_error(n, link, m->request, TUG_ENOMEM,
                    "the receiver already holds as many requests as it has room for");
         if (q != NULL)
@@ -374,6 +376,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
     q->m.sender = from;
     if (pull_only) // the push was handled when the request arrived first
         q->m.flags &= (uint8_t)~WIRE_APP_PUSH;
+    kv_facts_count(n, &q->m);
     received_take(n, q);
 }
 

@@ -75,8 +75,11 @@ static int open_member(struct tug_node *n, struct err *e)
         return 0;
     }
     TRY(environment_roots(&n->roots, n->o.load_root, e));
-    struct shard_options so = {
-        .member = o, .roots = n->roots, .app = app_message, .app_ctx = n};
+    struct shard_options so = {.member = o,
+                               .roots = n->roots,
+                               .app = app_message,
+                               .app_ctx = n,
+                               .door = kv_facts_put};
     TRY(shard_open(&n->shard, &so, e));
     n->beneath = shard_handler(n->shard);
     n->member = shard_member(n->shard);

@@ -116,6 +116,7 @@ static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err
     mem_free(text);
     TRY(rc);
     kvs_rule_optimize(&s->rule, &o);
+    atomic_store(&s->optimizer_name, kvs_optimizer_name(o.kind));
     kvs_job_answer(s, j, NULL, 0);
     return 0;
 }

@@ -85,9 +85,10 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j,
     if (key.id != (j->key & ID_MASK))
         return err_set(e, TUG_EDATA, "%s arrived under another key's number", key.text);
     v = kvs_by_key_find(&s->values.by_key, key.id);
-    if (v == NULL)
+    if (v == NULL) {
         TRY(kvs_values_make(&s->values, &key, &a, &v, e));
-    else if (!kvs_key_same(&v->key, &key))
+        atomic_fetch_add(&s->n_keys, 1);
+    } else if (!kvs_key_same(&v->key, &key))
         return err_set(e, TUG_EUSAGE,
                        "%s and %s have the same hash: give one of them another name",
                        key.text, v->key.text);
@@ -297,6 +298,8 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
         }
     }
     assert(why != NULL || r->added == s->workers);
+    if (why == NULL)
+        atomic_fetch_add(&s->merged, s->workers);
     r->arrived = r->added = 0;
     r->beyond.code = 0;
 }
@@ -443,6 +446,7 @@ static int push_at_once(struct tug_kvstore_server *s, struct kvs_value *v,
                        v->key.text);
     TRY(pushed_array(s, v, j, &a, e));
     TRY(kvs_value_update(v, &s->rule, &a, e));
+    atomic_fetch_add(&s->merged, 1);
     answer_push(s, v, j, NULL);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json_out.h"
 #include "doors/kvapp/above.h"
 #include "doors/kvstore/block.h"
 #include "doors/kvstore/kvstore_internal.h"
@@ -121,6 +122,14 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
 
 // ---------------------------------------------------------------- opening and closing
 
+static void put_facts(void *ctx, struct json_out *o)
+{
+    struct tug_kvstore_server *s = ctx;
+    json_out_u64(o, "stored_keys", atomic_load(&s->n_keys));
+    json_out_u64(o, "merged_pushes", atomic_load(&s->merged));
+    json_out_text(o, "optimizer", atomic_load(&s->optimizer_name));
+}
+
 int kvs_server_attach(struct tug_kvstore_server *s)
 {
     const struct tug_app_handlers h = {.request = on_request, .kv = on_kv, .ctx = s};
@@ -130,7 +139,10 @@ int kvs_server_attach(struct tug_kvstore_server *s)
         return err_nomem(last_error(), "a server");
     s->rule = (struct kvs_rule){.updater = s->o.updater, .ctx = s->o.ctx};
     s->rule.optimizer.stream = tug_node_rank(s->node);
-    return s->schedules ? 0 : tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h);
+    if (s->schedules)
+        return 0;
+    kv_facts_of(s->node, &(struct kv_above){"kvstore", put_facts, s});
+    return tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h);
 }
 
 static int open_server(struct tug_kvstore_server *s,
@@ -249,6 +261,7 @@ void kvs_server_free_memory(struct tug_kvstore_server *s)
 
 void kvs_server_detach(struct tug_kvstore_server *s)
 {
+    kv_facts_of(s->node, &(struct kv_above){NULL, NULL, NULL});
     (void)tug_app_close(s->app); // no request arrives any more
     free_jobs(s);
 }

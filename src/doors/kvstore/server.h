@@ -11,6 +11,7 @@
 #define TUG_DOORS_KVSTORE_SERVER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "doors/kvstore/value.h"
 #include "doors/kvstore/wire.h"
@@ -60,6 +61,9 @@ struct tug_kvstore_server {
     bool *known; // for each rank: whether the worker has sent KVS_HELLO
     struct kvs_values values;
     struct kvs_rule rule;
+    // The facts for the status, which another thread reads.
+    _Atomic uint64_t n_keys, merged;    // keys; pushes that were applied
+    const char *_Atomic optimizer_name; // NULL: none was set
     // For each rank: the request that waits at the barrier; NULL: none.
     struct kvs_job **barrier;
     struct kvs_job *wanted;  // requests that wait for a key to be made
