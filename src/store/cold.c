@@ -416,7 +416,9 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
 }
 
 // Demotes rows until the partition has less than its share of the memory. After COLD_USED
-// + 2 rounds every row that may be demoted was chosen. If these are too few, as during a save, raises the partition's limit, so that the next search begins only when the partition has more rows.
+// + 2 rounds every row that may be demoted was chosen. If these are too few, as during a
+// save, raises the partition's limit, so that the next search begins only when the
+// partition has more rows.
 static int keep_share(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
