@@ -1,7 +1,7 @@
 // The consistent-hash ring (Karger et al. 1997) with virtual nodes and bounded loads
 // (Mirrokni, Thorup, Zadimoghaddam 2018): it decides which server loop owns which
-// partition. A loop that joins or leaves moves about its share of the partitions and few
-// others; no loop gets more than 1.05 times the mean (rounded up).
+// partition when a cluster begins; no loop gets more than 1.05 times the mean (rounded up).
+// Changes after that are planned by cluster/placement.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_RING_H
