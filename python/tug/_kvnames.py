@@ -16,8 +16,8 @@ OF_STORE: Mapping[str, str] = {
     "_set_barrier_before_exit": "a store waits for the other workers when the program ends, and not after an exception",
     "handle": "a store has no handle of MXNet's C library; tug/kvstore.h is the interface for C",
     "_send_command": "use _send_command_to_servers(head, body)",
-    "run_server": "servers run on import of tug.kvstore, or with functions of their own by tug.kvserver.run",
-    "_run_server": "servers run on import of tug.kvstore, or with functions of their own by tug.kvserver.run",
+    "run_server": "importing tug.kvstore runs a server; tug.kvserver.run runs one with the program's own functions",
+    "_run_server": "importing tug.kvstore runs a server; tug.kvserver.run runs one with the program's own functions",
     "is_worker": "use tug.role(); a process that has a store is a worker",
     "num_servers": "workers do not need the number of servers; `tug status` shows it",
 }

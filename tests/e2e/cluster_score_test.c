@@ -12,7 +12,7 @@
 enum { ROWS = 20000, USERS = 300 };
 
 // Writes rows "label,user,item,w,pad". They are so long that the file has many pieces.
-// Some have the weight 0, and some have no user.
+// Some of these rows have the weight 0, and some have no user.
 static void write_rows(const char *path, uint64_t seed, uint64_t rows)
 {
     struct buf b = BUF_INIT(1 << 24);

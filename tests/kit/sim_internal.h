@@ -98,8 +98,8 @@ struct sim {
     uint64_t draws; // number of random numbers used so far
     struct sim_queue queue;
     struct sim_van *vans; // all vans, in the order of their opening
-    // For each slot, the van and the time of its tick. Both are in arrays of their own,
-    // since the next tick is searched for all the time.
+    // For each slot, the van and the time of its tick. They are in two arrays of their own,
+    // because the search for the next tick is frequent.
     struct sim_van *slots[SIM_VANS_MAX];
     uint64_t tick_at[SIM_VANS_MAX];
     uint32_t n_slots; // number of slots that were ever used
