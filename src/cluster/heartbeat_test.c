@@ -1,5 +1,5 @@
-// Links of members and of heartbeats to the scheduler are dead but stay open: living
-// processes must not be declared dead, and dead ones must be.
+// Tests heartbeats when links to the scheduler are dead but stay open: living processes
+// must not be declared dead, and dead ones must be.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"
@@ -95,8 +95,8 @@ static void test_silent_heartbeats_are_dialled_again(void **state)
     assert_all_live();
 }
 
-// No heartbeat gets through, but the scheduler asks on the member's own link and gets an
-// answer.
+// All heartbeats are lost. The scheduler asks for a sign of life over the member's own
+// link, and gets an answer.
 static void test_the_other_link_is_asked(void **state)
 {
     (void)state;
@@ -219,8 +219,7 @@ static void test_dead_while_joining(void **state)
     assert_true(member_ready(a->m));
 }
 
-// A process that listens at the scheduler's address, as if it had taken the scheduler's
-// port.
+// A process other than the scheduler that listens at the scheduler's address.
 struct other {
     struct van *v;
     enum wire_role says; // the role that this process claims
@@ -284,7 +283,7 @@ static void test_a_server_that_is_asked_to_end(void **state)
     assert_true(scheduler_asked(w.s));
     world_run(&w, sim_now(w.sim) + 100 * SECONDS);
     assert_false(atomic_load(&leave[0]) || atomic_load(&leave[1]));
-    ask(1); // the node must wait for the end of the run now, too
+    ask(1); // from now on the node must wait for the end of the run
     assert_false(atomic_load(&leave[1]));
     assert_non_null(strstr(w.log, "server 0 was asked to end: the whole run ends"));
 }

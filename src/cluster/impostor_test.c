@@ -1,6 +1,6 @@
 // A stranger has taken the scheduler's port. It does not claim to be the scheduler, since
-// it could not prove that. Members and heartbeats must ignore every other message that it
-// sends.
+// it does not have the scheduler's secrets. Members and heartbeats must ignore every
+// other message that it sends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -112,7 +112,7 @@ static void test_members_hear_nothing(void **state)
                 check_member(types[i], request);
 }
 
-// Heartbeats ignore a stranger's message that their process was given up.
+// Heartbeats ignore a stranger's message that their process was declared dead.
 static void test_heartbeats_hear_nothing(void **state)
 {
     struct scheduler_options o = world_options(1, 1);

@@ -1,5 +1,5 @@
 // A member is a node's side of the cluster. It links to the scheduler, joins, keeps
-// the roster, reaches barriers, leases work, and learns when it is over. It is a
+// the roster, reaches barriers, leases work, and learns when the run is over. It is a
 // state machine inside the node's van handler: the node passes on the events that
 // belong to the member.
 //
@@ -52,10 +52,11 @@ struct member_options {
     // The newest generation of which the process knows, shared by all members and the
     // heartbeats of a process; NULL: the member shares it with no other.
     _Atomic uint64_t *generation;
-    // Is called when a new roster has arrived (its epoch may be the same). May be NULL.
+    // Called when a new roster has arrived, perhaps with the same epoch. May be NULL.
     void (*changed)(void *ctx, const struct roster *r, uint64_t now);
-    // forget is called on servers: no more pushes of this piece will come. view is called
-    // on workers: batches are divided differently from now on. Both may be NULL.
+    // forget is called on servers: no more pushes of this piece will come. view
+    // is called on workers: from now on this worker has another share of the
+    // batches. Both may be NULL.
     void (*forget)(void *ctx, const struct msg_forget *m);
     void (*view)(void *ctx, const struct msg_view *m);
     void *ctx;
@@ -108,7 +109,8 @@ bool member_ended(const struct member *m, struct err *ret_why);
 // treat any end as a failure, so the error is TUG_EIO even if the run ended without an
 // error.
 int member_over(const struct member *m, struct err *e);
-// Returns the reason of a wait, to follow the words "the scheduler at X".
+// Returns what the member waits for, as words to follow "the scheduler at X" in a
+// message.
 const char *member_waits_for(const struct member *m);
 
 // Asks the scheduler for its newest roster, after a peer has mentioned the newer `epoch`.
@@ -153,7 +155,7 @@ struct member_collect {
     // it is 0, all living workers take part, with any indexes.
     uint32_t workers;
     const void *bytes;
-    size_t n; // at most WIRE_COLLECT_MAX
+    size_t n; // number of bytes, at most WIRE_COLLECT_MAX
 };
 // Returns the number of bytes that each of `workers` workers sends at a time if it has n
 // bytes in all: n, or a multiple of 8 with which the bytes of all workers fit into half

@@ -176,7 +176,8 @@ int member_barrier_result(const struct member *m, uint8_t group, const char *wha
 
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers)
 {
-    // If a gather needs pieces, all workers take part in it, so they share the room.
+    // The workers share the scheduler's room: all of a gather's, or half of a
+    // reduction's.
     size_t room = op == WIRE_GATHER ? WIRE_COLLECT_MAX : WIRE_REDUCE_MAX / 2;
     size_t most = room / (workers > 0 ? workers : 1) / 8 * 8;
     most = most < WIRE_COLLECT_MAX ? most : WIRE_COLLECT_MAX;
@@ -273,7 +274,7 @@ void member_leave(struct member *m, const struct err *why)
         send_leave(m, van_now(m->side.van));
     else if (m->side.van == NULL || (m->ended && m->s.link == 0) ||
              (m->who.id == 0 && m->s.state != SESSION_OPEN))
-        m->left = true; // the scheduler does not know this node, or has been given up
+        m->left = true; // the scheduler does not know this node, or could not be reached
 }
 
 bool member_left(const struct member *m)

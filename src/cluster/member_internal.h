@@ -58,8 +58,9 @@ struct member {
     struct session_who who;
     struct session_side side;
     struct session s; // the session with the scheduler
-    van_link here; // the link over which the node has joined; 0 if it has not joined over
-                   // the current link
+    // The link over which the node has joined; 0 if it has not yet joined
+    // over the present one.
+    van_link here;
     uint64_t lost_at; // time at which the link to the scheduler was lost
     uint64_t due;     // time at which the next tick is due; 0: before the first one
 

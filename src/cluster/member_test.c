@@ -33,7 +33,7 @@ struct host {
     struct err e;
 };
 
-// A node that opens a link.
+// A node that opens a link to the host.
 struct guest {
     struct van *v;
     van_link link;
@@ -75,8 +75,8 @@ static uint64_t no_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-// `host` accepts links in place of a server, and passes their messages to the server's
-// member, so that the test sees the links.
+// `host` accepts links in place of a server's van, and passes their messages to the
+// server's member, so that the test sees the links.
 static struct host host;
 static struct guest guest;
 
@@ -293,11 +293,12 @@ static void test_was_stopped_itself(void **state)
     world_run(&w, 3 * m->o.scheduler_timeout_ns);
     uint64_t now = sim_now(w.sim), before = now - 2 * m->o.scheduler_timeout_ns;
     assert_true(m->due != 0 && m->due <= now + m->o.scheduler_timeout_ns / 8);
-    m->s.heard_at = before; // as if it had not run since then
+    // The last answer is old, because the process did not run since.
+    m->s.heard_at = before;
     m->due = before + 1;
     (void)member_tick(m, now);
     assert_false(m->ended);
-    m->s.heard_at = before; // now it has run
+    m->s.heard_at = before; // the last answer is old, although the process has run
     (void)member_tick(m, now);
     assert_true(m->ended);
     assert_non_null(strstr(m->why.text, "it does not answer"));

@@ -114,7 +114,7 @@ void node_take_token(struct node *n);
 int node_socket(char ret[VAN_ADDRESS_MAX], const char *cluster, uint16_t scheduler,
                 uint16_t port, struct err *e);
 
-// Gets random bytes, for example for the scheduler's key of sessions.
+// Gets random bytes, such as the scheduler's key of sessions.
 int node_random(uint8_t ret[32], struct err *e);
 
 // Returns the time limit for reaching the scheduler, in seconds.
@@ -127,13 +127,14 @@ struct member_options node_member(const struct node *n, enum wire_role role,
 // Starts heartbeats to the scheduler; node_close ends them. *lost (may be NULL) is set
 // when the scheduler has declared this process dead.
 int node_heartbeat(struct node *n, atomic_bool *lost, struct err *e);
-// Ends the heartbeats, for a caller whose *lost or *leave ends before the node does.
+// Ends the heartbeats, for a caller whose *lost or *leave is freed before the node is
+// closed.
 void node_heartbeat_end(struct node *n);
 
 // Returns the hash of a cluster's name that HELLO carries.
 uint64_t node_cluster(const char *name);
 
-// Puts "tcp://" in front of an address without "://".
+// Copies an address, with "tcp://" in front if it has no "://".
 int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e);
 
 #endif

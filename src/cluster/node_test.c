@@ -1,4 +1,4 @@
-// Tests the address that a node tells other nodes.
+// Tests the address that a node tells other nodes to reach it at.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"
@@ -83,7 +83,8 @@ static void test_toward_the_scheduler(void **state)
     assert_int_equal(strncmp(address, "tcp://127.0.0.1:", 16), 0);
 }
 
-// The node also listens on a Unix socket, whose name has the scheduler's port.
+// A node with `sockets` set also listens on a Unix socket, whose name contains
+// the scheduler's port.
 static void test_sockets(void **state)
 {
     (void)state;
@@ -111,8 +112,8 @@ static void test_sockets(void **state)
     assert_int_equal(strncmp(address, "tcp://", 6), 0);
 }
 
-// The caller may free the strings of the options after node_open, although the node opens
-// links later.
+// The caller may free the cluster's name after node_open, although the node needs it
+// later for opening links.
 static void test_a_name_is_kept(void **state)
 {
     (void)state;

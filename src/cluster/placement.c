@@ -1,5 +1,5 @@
 // The plan has two steps: first the number of partitions that each loop shall have, then
-// which partitions change hands. Partitions that would move anyway are chosen first.
+// which partitions change hands. Partitions that must move in any case are chosen first.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/placement.h"
@@ -18,21 +18,23 @@ struct plan {
     size_t n;
     const uint32_t *owners;
     uint32_t partitions, *wanted;
-    // For each loop, numbers of partitions: those that the plan gives it; those that it
-    // should have; and those that needed a loop and now belong to this one.
+    // Numbers of partitions for each loop. `load`: those that the plan gives it
+    // so far. `goal`: those that it should have. `home`: those that it owns now
+    // and that need a loop.
     uint32_t *load, *goal, *home;
-    size_t next; // the loop that was last found to need a partition
+    size_t next; // the loop to which a partition was last given
 };
 
-// Returns the index of the loop with this id; n if it does not stay.
+// Returns the index of the loop with this id; n if this loop leaves.
 static size_t loop_of(const struct plan *p, uint32_t id)
 {
     size_t at = search_first(0, p->n, i, p->loops[i].id >= id);
     return at < p->n && p->loops[at].id == id ? at : p->n;
 }
 
-// Takes over the previous plan without the parts that cannot stay: partitions on loops
-// that leave, and moves to full loops. Returns the number of partitions that need a loop.
+// Takes over from the previous plan what is still possible. Not possible are
+// partitions on loops that leave, and moves to full loops. Returns the number of
+// partitions that need a loop.
 static uint32_t take_over(struct plan *p)
 {
     uint32_t homeless = 0;
@@ -81,7 +83,7 @@ static void set_goals(struct plan *p, uint32_t homeless, bool even)
         p->goal[i] = p->load[i];
     if (least_loaded(p) == p->n)
         return;
-    // Partitions that need not move stay, within the bound of the ring.
+    // Partitions whose loop stays remain there, within the bound of the ring.
     for (size_t i = 0; i < p->n; i++)
         while (p->home[i] > 0 && p->goal[i] < ring_most(p->partitions, p->n)) {
             p->home[i]--;
@@ -130,9 +132,9 @@ static size_t needy(struct plan *p)
 // The kinds of partitions that may get a new owner, in the order in which they are
 // chosen.
 enum choice {
-    AT_HOME,  // the loop that needs a partition already owns this one
+    AT_HOME,  // the loop that gets the partition owns it already
     HOMELESS, // its owner leaves
-    ON_MOVE,  // the partition has to move in any case
+    ON_MOVE,  // the previous plan already moves it to another loop
     ANY,
     CHOICES
 };
@@ -169,7 +171,8 @@ int placement_plan(const struct placement_loop *loops, size_t n, bool even,
     set_goals(&p, take_over(&p), even);
     for (enum choice what = AT_HOME; what < CHOICES; what++)
         choose(&p, what);
-    for (uint32_t i = 0; i < partitions; i++) // if all loops are full
+    // If all loops are full, partitions keep their owners.
+    for (uint32_t i = 0; i < partitions; i++)
         if (wanted[i] == NOWHERE)
             wanted[i] = owners[i];
     mem_free(counts);

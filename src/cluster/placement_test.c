@@ -52,8 +52,8 @@ static uint32_t moves(void)
     return n;
 }
 
-// Each partition has an owner that stays, and no loop has 10 % more than its share.
-// A few partitions cannot be divided so evenly.
+// Checks that each partition has an owner that stays, and that no loop has more than 1.1
+// times its share and two partitions more.
 static void check_bound(void)
 {
     uint32_t sum = 0, most = (uint32_t)(1.1 * partitions / (double)n_loops) + 2;
@@ -111,8 +111,8 @@ static void test_drain(void **state)
         }
 }
 
-// If a loop leaves before a partition has moved to it, the plan is the same as without
-// the loop.
+// If a loop leaves before a partition has moved to it, the new plan is as if the
+// loop had never joined.
 static void test_join_and_leave(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void test_full(void **state)
     assert_int_equal(moves(), 0);
 }
 
-// Carries out a random part of the plan.
+// Makes about a quarter of the planned moves, chosen at random.
 static void some_moves(uint64_t seed, uint64_t step)
 {
     for (uint32_t p = 0; p < partitions; p++)
@@ -179,8 +179,8 @@ static void some_moves(uint64_t seed, uint64_t step)
             owners[p] = wanted[p];
 }
 
-// Joins and drains in the middle of others, in random order. A loop may be drained while
-// partitions still move to it.
+// Loops join and leave in random order, while moves of earlier plans are not done yet. A
+// loop may leave while partitions still move to it.
 static void test_histories(void **state)
 {
     (void)state;

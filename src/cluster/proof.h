@@ -22,7 +22,7 @@
 struct proof_of {
     uint64_t session;
     uint32_t node;
-    uint8_t role; // enum wire_role with which the node joined
+    uint8_t role; // role with which the node joined: enum wire_role
 };
 
 // Each of the following functions returns false if memory is out.
@@ -39,9 +39,10 @@ bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                  const struct proof_of *whose, const struct van_trust *link,
                  struct wire_text proof);
 
-// Computes the number by which other nodes know a process. The number with which the
-// process joined is known only to it and the scheduler: heartbeats have this number, so
-// that no other process can send heartbeats in its name. Returns false if mac fails.
+// Computes the number by which other nodes know a process. The number with which
+// the process joined (`process`) is known only to the process and the scheduler,
+// and is in its heartbeats. So no other process can send heartbeats in its name.
+// Returns false if mac fails.
 bool proof_process(uint64_t *ret, const uint8_t key[MAC_BYTES], uint64_t process);
 
 // Returns whether a peer whose link has the role `link` may act as a node of `role`.

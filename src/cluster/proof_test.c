@@ -1,6 +1,6 @@
-// Proofs of sessions: the right proof is accepted, on its own link only. A peer that uses
-// another member's session, node, role or certificate, or the proof of another link, is
-// refused.
+// Tests proofs of sessions: the right proof is accepted, on its own link only. A peer
+// that uses another member's session, node, role or certificate, or the proof of
+// another link, is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/proof.h"
@@ -94,7 +94,8 @@ static void test_roles(void **state)
     (void)state;
     assert_true(proof_role_fits(WIRE_WORKER, WIRE_WORKER));
     assert_true(proof_role_fits(WIRE_WORKER, WIRE_OPERATOR));
-    assert_true(proof_role_fits(WIRE_DRIVER, WIRE_TOOL)); // a guest that only reads
+    // A tool that joins as a guest has the role of a driver.
+    assert_true(proof_role_fits(WIRE_DRIVER, WIRE_TOOL));
     assert_false(proof_role_fits(WIRE_SERVER, WIRE_WORKER));
     assert_false(proof_role_fits(WIRE_WORKER, WIRE_TOOL));
     assert_false(proof_role_fits(WIRE_SCHEDULER, WIRE_SERVER));
@@ -189,8 +190,8 @@ static struct msg_hello hello_of(const struct member *m)
                               .session = m->who.number};
 }
 
-// A member claims to be the other worker: the roster's facts about that worker are not a
-// proof.
+// A member claims to be the other worker: what the roster tells about that
+// worker is not a proof.
 static void test_session_of_another(void **state)
 {
     uint8_t proof[MAC_BYTES];

@@ -16,11 +16,11 @@ struct peer {
     van_link link;
     uint16_t type;
     char text[ERR_TEXT_MAX];
-    uint64_t process; // process number of the last worker in the roster
+    uint64_t process; // process number, as the roster has it, of the last worker
     bool closed;
-    uint32_t lines; // lines in the scheduler's log
+    uint32_t lines; // number of lines in the scheduler's log
     char log[2048];
-    uint32_t stops; // operations to stop, in the scheduler's log
+    uint32_t stops; // number of lines about orders to stop
 };
 
 static struct peer peer;
@@ -241,8 +241,8 @@ static void test_heartbeats_of_others(void **state)
     check_not_kept_alive(WIRE_TOOL, 501);
 }
 
-// In the roster, each process has another number than in heartbeats, so another worker
-// cannot learn the number that heartbeats need.
+// In the roster, each process has another number than in heartbeats, so a worker cannot
+// learn from it the number that another process's heartbeats need.
 static void test_heartbeats_of_who_reads_the_roster(void **state)
 {
     (void)state;
@@ -258,7 +258,8 @@ static void test_heartbeats_of_who_reads_the_roster(void **state)
     check_not_kept_alive(WIRE_WORKER, told);
 }
 
-static uint32_t n_kept; // links that are kept when others are closed for new ones
+// The number of links that stay open when others are closed for new ones.
+static uint32_t n_kept;
 
 static void count_kept(struct van *v, van_link link)
 {
@@ -280,8 +281,8 @@ static void another_link(uint64_t process)
     assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
 }
 
-// A link of a member is never closed to make room for new links: one for each node and
-// one for the heartbeats of each process. Links of guests and of tools may be closed.
+// When links are closed to make room for new ones, one link of each node stays, and one
+// for the heartbeats of each process. Links of guests and of tools may be closed.
 static void test_links_that_are_kept(void **state)
 {
     struct msg_join join = {.role = WIRE_DRIVER,

@@ -1,5 +1,6 @@
-// The ring: each node has many points on a circle, each partition has one. A partition
-// belongs to the node of the next point around the circle, unless that node is full.
+// The ring: each node has many points on a circle, each partition has one
+// point. A partition belongs to the node of the next point around the circle,
+// unless that node is full.
 //
 // Measured with 2 to 64 nodes: a node that joins or leaves moves 0.9 to 1.6 times its
 // share of 4,096 or more partitions. With 256 partitions it moves up to 2.5 times its
@@ -17,7 +18,7 @@
 #include "base/search.h"
 
 // The number of points per node. More points make the numbers of partitions more even
-// before the bound is applied; the bound then limits them.
+// before the bound (ring_most) is applied.
 enum { POINTS = 64, PARTITION_STREAM = 1, NODE_STREAM = 2 };
 
 struct point {

@@ -1,5 +1,5 @@
-// Placement: loads stay within the bound, few partitions move, and only the nodes' ids
-// decide.
+// Tests ring placements: loads stay within the bound, few partitions move, and only
+// the nodes' ids decide.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ring.h"

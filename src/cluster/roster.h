@@ -100,8 +100,8 @@ const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX]);
 // Returns `to`.
 const char *roster_name_of(const struct roster *r, uint32_t id, char to[ROSTER_NAME_MAX]);
 
-// Returns the partition of a key: by the key itself if partitions are ranges, otherwise
-// by its hash.
+// Returns the partition of a key: the upper bits of the key itself in WIRE_SPACE_RANGE,
+// and of its hash in other spaces.
 static inline uint32_t roster_partition(uint32_t bits, enum wire_space space,
                                         uint64_t key)
 {

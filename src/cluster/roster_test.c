@@ -1,4 +1,5 @@
-// Rosters on the wire: encoding and decoding, and every kind of damage.
+// Encodes and decodes rosters, and tests that rosters with any kind of damage are
+// refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/roster.h"
@@ -219,11 +220,11 @@ static void test_moves(void **state)
     assert_null(roster_move_of(&r, WIRE_SPACE_SPARSE, 1));
     assert_null(roster_move_of(&r, WIRE_SPACE_RANGE, 2));
     struct roster_move move = moves[1];
-    move.to = 10; // the owner itself
+    move.to = 10; // a move to the owner itself
     check_move_refused(move);
-    move.to = 9; // a worker
+    move.to = 9; // a move to a worker
     check_move_refused(move);
-    move.to = 7; // a node that the roster does not have
+    move.to = 7; // a move to a node that the roster does not have
     check_move_refused(move);
     move = moves[1];
     move.id = 0;
@@ -234,9 +235,9 @@ static void test_moves(void **state)
     move = moves[1];
     move.space = WIRE_SPACES;
     check_move_refused(move);
-    move.space = WIRE_SPACE_SPARSE; // not in order
+    move.space = WIRE_SPACE_SPARSE; // the moves are not in order
     check_move_refused(move);
-    check_move_refused(moves[0]); // twice
+    check_move_refused(moves[0]); // two moves of the same partition
     struct msg_roster m = encode(&r), cut = m;
     cut.moves.n--;
     check_refused(&cut);

@@ -1,5 +1,5 @@
-// Rows of the state of a scheduler in its journal, for both directions: one function names
-// the fields of a row, and writes or reads them.
+// Rows of the state of a scheduler in its journal, One function for each kind of row
+// names the fields, and both writes and reads the row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_ROW_H
@@ -12,10 +12,10 @@
 #include "base/buf.h"
 
 struct row {
-    struct buf *to;   // NULL: the row is read
-    const char *from; // n bytes are left to read
+    struct buf *to;   // the row is written here; NULL: the row is read
+    const char *from; // when reading: the rest of the row, n bytes
     size_t n;
-    bool bad; // the bytes do not fit, or memory is out
+    bool bad; // the row has a wrong value or length, or memory is out
 };
 
 static inline void row_bytes(struct row *r, void *bytes, size_t n)
@@ -34,15 +34,15 @@ static inline void row_bytes(struct row *r, void *bytes, size_t n)
     r->n -= n;
 }
 
-// Writes the number, or returns the one that is read.
+// Writes the number x, or reads a number and returns it.
 static inline uint64_t row_number(struct row *r, uint64_t x)
 {
     row_bytes(r, &x, sizeof(x));
     return x;
 }
 
-// Writes or reads a variable of any type of integers. A number that does not fit makes
-// the row bad.
+// Writes or reads a variable of any type of integers. If the number that was read does
+// not fit the variable, the row is bad.
 #define ROW_NUMBER(row, x)                                                               \
     do {                                                                                 \
         uint64_t number_ = row_number(row, (uint64_t)(x));                               \
@@ -50,7 +50,7 @@ static inline uint64_t row_number(struct row *r, uint64_t x)
         (row)->bad |= (uint64_t)(x) != number_;                                          \
     } while (0)
 
-// A text, with its final 0, in `cap` bytes.
+// Writes or reads a text of at most `cap` bytes with its final 0.
 static inline void row_text(struct row *r, char *text, size_t cap)
 {
     size_t n = r->to != NULL ? strnlen(text, cap - 1) : 0;

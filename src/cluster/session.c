@@ -8,7 +8,7 @@
 #include "cluster/proof.h"
 #include "os/clock.h"
 
-// The request number of PING; users of a session never use it.
+// The request number of PING. Users of a session must not use it.
 #define PING_REQUEST UINT64_MAX
 
 // Sends HELLO. Only tools state their clock in HELLO; members state theirs in heartbeats.

@@ -1,5 +1,5 @@
-// Sessions over each kind of van: they are greeted, refused, silent, broken and connected
-// again.
+// Tests sessions over each kind of van: how they are greeted and refused, become silent,
+// break, and connect again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/session.h"

@@ -11,8 +11,10 @@ uint64_t silence_begin(struct session *s, uint64_t now)
     return now + SILENCE_NS;
 }
 
-// Bytes that leave are a sign of life while they stand before a PING that waits for its
-// turn. Later ones are not: a link on which only this end is heard takes them, too.
+// Notes signs of life. Queued bytes that the van sends count as one only if they
+// were queued before the PING, because PING cannot be answered before it is sent.
+// Bytes queued after the PING do not count: a link that is dead in the other
+// direction still takes them.
 static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
 {
     const struct van *v = s->side->van;
@@ -30,7 +32,8 @@ static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
     x->queued = queued;
 }
 
-// Notes what stands before the first PING since the last message.
+// If a PING was just sent, the first since the last message arrived, notes how many bytes
+// were queued before it.
 static void note_ping(struct silence *x, const struct session *s)
 {
     if (x->asked || !session_is_asked(s))

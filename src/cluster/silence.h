@@ -6,9 +6,9 @@
 // applies once.
 //
 // A node that is busy with a long task, or stopped, answers on neither link: then the old
-// link stays, and nothing is sent twice. Late answers to requests do no harm, since the
-// node still answers PING. Bytes that arrive are signs of life, and so are those that leave
-// before the PING can, even if one large message takes a minute.
+// link stays, and nothing is sent twice. A node that only needs long to answer requests
+// still answers PING. Bytes that arrive are signs of life. So are bytes that the van
+// sends of messages queued before the PING, even if one large message takes a minute.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SILENCE_H
@@ -25,9 +25,9 @@ struct silence {
     struct session another; // the session over the second link, with the same settings
     uint64_t tried_at;
     uint64_t queued; // number of queued bytes at the last check
-    uint64_t heard;  // time of the last message that the last check knew of
-    bool asked;      // PING was sent since then
-    uint64_t ahead;  // number of queued bytes up to this PING, at most
+    uint64_t heard;  // time of the last message, as known at the last check
+    bool asked;      // whether PING was sent since then
+    uint64_t ahead;  // at most how many of the queued bytes were queued before this PING
 };
 
 // Starts to watch *s, called when the session begins to wait for answers. Returns when to

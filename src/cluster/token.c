@@ -186,7 +186,7 @@ static bool is_of_token(const char *path)
                           more[1 + 2 * RANDOM_BYTES] == 0);
 }
 
-// Removes a token's file that is not locked: its scheduler is dead.
+// Removes a token's file if it is not locked, because then its scheduler is dead.
 static void sweep_one(void *ctx, const char *path)
 {
     struct stat st;

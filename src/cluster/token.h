@@ -22,7 +22,7 @@
 #include "wire/wire.h"
 
 struct token {
-    enum wire_role role; // WIRE_NOBODY: no token
+    enum wire_role role; // the role of the token; WIRE_NOBODY: there is no token
     uint8_t key[MAC_BYTES];
 };
 
@@ -36,11 +36,11 @@ void token_write(char ret[TOKEN_TEXT_MAX], const struct token *t);
 // the role has more rights, or if memory is short.
 bool token_lower(struct token *t, enum wire_role role);
 
-// The file belongs to the cluster whose scheduler listens on this port of this machine.
-// token_leave writes it, also over the file of a dead scheduler, and removes all files
-// that other dead schedulers have left; the file of a living scheduler is locked, as
-// *ret_lock stays open. token_find reads the newest file that can be trusted. It returns
-// TUG_EIO with the places where it looked if there is none.
+// A token's file belongs to the cluster whose scheduler listens at `port` of this
+// machine. token_leave writes it, also over the file of a dead scheduler, and removes all
+// files that other dead schedulers have left; the file of a living scheduler is locked,
+// as *ret_lock stays open. token_find reads the newest file that can be trusted. It
+// returns TUG_EIO with the places where it looked if there is none.
 int token_leave(char ret_path[FILE_PATH_MAX], int *ret_lock, const struct token *t,
                 const char *cluster, uint16_t port, struct err *e);
 int token_find(struct token *ret, const char *cluster, uint16_t port, struct err *e);

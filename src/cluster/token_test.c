@@ -108,7 +108,7 @@ static void test_file(void **state)
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), 0);
     assert_memory_equal(found.key, t.key, MAC_BYTES);
-    // a token of another port is not found
+    // the token is not found under another port
     assert_int_equal(token_find(&found, "../evil/x", 8, &e), TUG_EIO);
     assert_int_equal(token_leave(path, &other_lock, &other, "../evil/x", 7, &e), 0);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), 0);

@@ -83,7 +83,8 @@ static inline int journal_commit(struct journal *j, const void *bytes, size_t n,
     return j->ops->commit(j, bytes, n, e);
 }
 
-// Replaces all groups by this one.
+// Replaces all groups by this one, at once: after a crash the journal has either the
+// old groups or this one.
 static inline int journal_replace(struct journal *j, const void *bytes, size_t n,
                                   struct err *e)
 {
@@ -119,14 +120,14 @@ static inline void journal_wake_by(struct journal *j, void (*wake)(void *ctx), v
         j->ops->wake_by(j, wake, ctx);
 }
 
-// Returns the size of the journal.
 static inline uint64_t journal_bytes(const struct journal *j)
 {
     return j->ops->bytes(j);
 }
 
-// Reads the groups of a journal's bytes. Returns TUG_EDATA if they are damaged; else 0,
-// and *ret_end is the end of the last sound group. `name` is used in errors.
+// Checks the bytes of a journal's file and calls `each` with each group. Returns
+// TUG_EDATA if they are damaged; else 0, and *ret_end is the end of the last sound group.
+// `name` is used in errors.
 int journal_read(const void *bytes, size_t n, const char *name, uint64_t *ret_end,
                  int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
                  void *ctx, struct err *e);

@@ -22,8 +22,10 @@ struct file_journal {
     struct journal base;
     char path[FILE_PATH_MAX];
     int lock, fd;
-    uint64_t random, end; // of the file
-    struct err failed;    // the first failure of a write; code 0: none
+    // The number in the file's head, and the size of the file up to the end of its last
+    // group.
+    uint64_t random, end;
+    struct err failed; // the first failure of a write; code 0: none
 };
 
 // Writes all parts, whose lengths it changes. Returns 0, or -1 and errno.
@@ -57,7 +59,8 @@ static struct iovec part(const void *bytes, size_t n)
     return (struct iovec){(void *)(uintptr_t)bytes, n};
 }
 
-// Sets the parts of a group that begins at `at`; `head` must live as long as they.
+// Makes `parts` the head, the bytes and the zeros of a group that begins at `at`. The
+// first part points to *head, which must stay until the parts are written.
 static void parts_of(struct iovec ret[3], struct journal_group *head, uint64_t random,
                      uint64_t at, const void *bytes, size_t n)
 {
@@ -78,13 +81,14 @@ static int check_size(size_t n, struct err *e)
                    n, JOURNAL_GROUP_MAX);
 }
 
-// Keeps the first failure, and cuts off what was written of the group.
+// Keeps the error of the first failed write, after which nothing is written, and cuts off
+// what was written of the group.
 static int file_journal_fail(struct file_journal *f, int rc, struct err *e)
 {
     err_copy(&f->failed, e);
     f->failed.code = rc;
     if (f->fd >= 0 && ftruncate(f->fd, (off_t)f->end) != 0)
-        errno = 0; // the next start cuts it off
+        errno = 0; // the next start cuts the group off
     return rc;
 }
 
@@ -110,7 +114,7 @@ static int file_journal_commit(struct journal *j, const void *bytes, size_t n,
     return err_copy(e, &why);
 }
 
-// Opens the file for more groups.
+// Opens the file for appending groups.
 static int open_again(struct file_journal *f, struct err *e)
 {
     if (f->fd >= 0)
@@ -118,8 +122,8 @@ static int open_again(struct file_journal *f, struct err *e)
     return file_open_append(f->path, false, &f->fd, e);
 }
 
-// Makes a file with one group under a temporary name, and renames it when it is
-// durable.
+// Writes a file with one group under a temporary name. When the file is durable, it
+// gets the journal's name.
 static int make_file(struct file_journal *f, const void *bytes, size_t n, struct err *e)
 {
     struct journal_head head;
@@ -158,7 +162,8 @@ static int file_journal_replace(struct journal *j, const void *bytes, size_t n,
         rc = make_file(f, bytes, n, &why);
     if (rc == 0)
         return 0;
-    // The old file or the new one is there; further groups could land in neither.
+    // The path may name the old file or the new one, so a further group could be written
+    // to a file that no start will read.
     err_copy(&f->failed, &why);
     return err_copy(e, &why);
 }

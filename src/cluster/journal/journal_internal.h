@@ -10,7 +10,8 @@
 #define JOURNAL_GROUP_MAGIC "tgrp"
 enum { JOURNAL_MAGIC_BYTES = 8, JOURNAL_ALIGN = 8 };
 
-// Both structs are written as they lie in memory (little-endian machines only, as saves).
+// Both structs are written to the file as they lie in memory, so journals, like saves,
+// exist only on little-endian machines.
 struct journal_head {
     char magic[JOURNAL_MAGIC_BYTES];
     uint64_t random, sum;

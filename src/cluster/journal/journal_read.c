@@ -81,7 +81,7 @@ int journal_read(const void *bytes, size_t n, const char *name, uint64_t *ret_en
     TRY(read_head(&head, from, n, name, e));
     for (; is_group(from, n, at, head.random, &g); at += journal_group_bytes(g.n)) {
         if (at + journal_group_bytes(g.n) > n)
-            break; // the zeros at its end are missing
+            break; // a crash cut the zeros at the group's end
         if (each != NULL && g.n > 0)
             TRY(each(ctx, from + at + sizeof(g), g.n, e));
     }

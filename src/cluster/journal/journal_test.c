@@ -13,7 +13,7 @@
 #include "kit/test.h"
 #include "os/disk.h"
 
-// The texts of the groups that were read, each with a "|" behind it.
+// The texts of the groups that were read, with a "|" after each.
 struct seen {
     char text[4096];
 };
@@ -123,8 +123,8 @@ static void test_a_second_process_is_refused(void **state)
     assert_groups(dir, "");
 }
 
-// The file is cut at every byte of its last group: that group is lost, and the others
-// stay. Cut before that, at every byte, the reader sees a shorter sequence or an error.
+// The file is cut at every byte. If the cut is in the last group, only that group is
+// lost. If it is before that, the reader finds fewer groups or reports an error.
 static void test_torn_tails(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void test_torn_tails(void **state)
             continue;
         }
         assert_groups(dir, expected[whole]);
-        j = open_in(dir); // what follows lies behind the last sound group
+        j = open_in(dir); // the next group is written after the last sound one
         assert_int_equal(journal_bytes(j), ends[whole]);
         add(j, "later");
         journal_close(j);
@@ -167,8 +167,8 @@ static void test_torn_tails(void **state)
     buf_free(&all);
 }
 
-// Every bit is flipped. Damage before the last group is an error; a damaged last group
-// is lost. No damage makes a group with other bytes.
+// Each bit of the file is flipped in turn. Damage before the last group is an error; a
+// damaged last group is lost. The reader never returns a group with changed bytes.
 static void test_flipped_bits(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void test_flipped_bits(void **state)
     add(j, "first");
     add(j, "the second");
     uint64_t last = journal_bytes(j);
-    add(j, "12345678"); // no zeros follow it
+    add(j, "12345678"); // needs no zeros after it
     journal_close(j);
     struct buf all = files_buf(path);
     for (size_t bit = 0; bit < 8 * all.len; bit++) {
@@ -190,7 +190,8 @@ static void test_flipped_bits(void **state)
         if (rc == 0 && bit / 8 >= last) {
             assert_string_equal(s.text, "first|the second|");
             assert_int_equal(end, last);
-        } else if (rc == 0) { // one of the zeros at the end of a group
+            // The bit was in the zeros at a group's end, which have no checksum.
+        } else if (rc == 0) {
             assert_string_equal(s.text, "first|the second|12345678|");
         } else {
             assert_int_equal(rc, TUG_EDATA);
@@ -201,7 +202,8 @@ static void test_flipped_bits(void **state)
     buf_free(&all);
 }
 
-// A group of another file, or at another place, is not taken for one.
+// The reader refuses a group that was copied from another file, or from
+// another place in the file.
 static void test_groups_belong_to_their_place(void **state)
 {
     (void)state;
@@ -235,8 +237,9 @@ static void test_other_files_are_refused(void **state)
     assert_null(j);
 }
 
-// A disk that is full, at each call: the error names the file, the group counts as not
-// written, nothing is written later, and the next start has what was acknowledged.
+// The disk is full at one of the calls that write: the error names the file, the group
+// counts as not written, all later commits fail, and the next start has all groups
+// whose commit succeeded.
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -260,8 +263,8 @@ static void test_full_disk(void **state)
     }
 }
 
-// The process ends in the middle of each call, as by a power cut; a write is done by
-// half.
+// The process ends in the middle of one of its calls, as in a power cut; a write then
+// writes half of its bytes.
 static void test_killed_at_each_call(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Leases: workers, passes and reports. Pieces (leases_pieces.c), shares (leases_shares.c)
-// and the data (leases_data.c) have files of their own.
+// The part of the leases for workers, passes and reports. Pieces (leases_pieces.c),
+// shares (leases_shares.c) and the data (leases_data.c) have files of their own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases/leases.h"
@@ -112,7 +112,8 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     if (leases_note_pass(l, m->note) != 0)
         return err_nomem(e, "the note of a pass");
     leases_stage_over(l, m);
-    buf_clear(&l->reports); // a worker's last report may arrive after its pass is over
+    // A worker's last report may arrive after its pass is over, so some may be left.
+    buf_clear(&l->reports);
     l->n_reports = 0;
     l->pass = *m;
     // These texts point into the message, which is not valid after this call.
@@ -120,8 +121,9 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
         l->workers[i].holds =
-            false; // this piece lies beyond the end of a file, or another
-                   // worker has finished it
+            // This piece lies beyond the end of a file, or another worker has finished
+            // it.
+            false;
     l->examples = leases_by_piece(l) ? m->examples : 0;
     l->all_finished = false;
     if (leases_by_piece(l))
@@ -149,7 +151,9 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
         ret->what = WIRE_LEASE_MARK;
         ret->save = l->save;
     } else if (leases_marking(l) && !w->holds) {
-        return; // the pass ends when all workers have finished
+        // There is nothing to lease: the pass ends when all workers have
+        // finished their shares.
+        return;
     } else if (leases_by_piece(l))
         leases_ask_piece(l, w, ret);
     else if (by_share(l))
@@ -161,9 +165,9 @@ static bool has_room(struct leases *l, struct wire_text report)
     return buf_reserve(leases_reports(l), sizeof(report.n) + report.n) == 0;
 }
 
-// Appends a report for the driver. Without a journal the driver fetches reports all the
-// time, and a report of training is dropped if memory is short: it is used only for the
-// display and the mean loss of the pass, and the reported work counts as done without it.
+// Appends a report for the driver. Without a journal, a report of training is dropped if
+// memory is short: it is used only for the display and the mean loss of the pass, and the
+// reported work counts as done without it.
 static void keep_report(struct leases *l, struct wire_text report)
 {
     if (report.n == 0 || !has_room(l, report))
@@ -197,14 +201,15 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
         if (leases_by_piece(l))
             l->examples += examples;
         else if (m->examples > l->examples)
-            l->examples = m->examples; // not added up, because every worker reports the
-                                       // count of the whole batch
+            // Not added up, because every worker reports the examples of the whole batch.
+            l->examples = m->examples;
         keep_report(l, m->report);
     }
     return news;
 }
 
-// Moves as many whole reports as fit into `to`. Returns false if some remain.
+// Moves as many whole reports as fit into `to`, and counts them in *ret_n. Returns
+// false if some remain.
 static bool move_reports(struct leases *l, struct buf *to, uint64_t *ret_n)
 {
     size_t at = 0;

@@ -64,21 +64,21 @@ int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e);
 int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
                    struct msg_data_is *ret, struct buf *to);
 
-// Opens pass 1, 2, ...; nothing happens if this pass is open already. Passes with the
-// same number are opened in the order of enum wire_pass. Returns TUG_EUSAGE if the
-// previous pass is not over.
+// Opens pass 1, 2, ...; nothing happens if this pass is open already. A training pass and
+// the scoring passes that follow it have the same number, and are opened in the order of
+// enum wire_pass. Returns TUG_EUSAGE if the previous pass is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
 
 // Gets the list of pieces in a save in the middle of a pass. Every worker must mark the
-// save first, so the caller repeats the call until ret->known is set. Save 0 means that
-// the previous save has ended and needs no more marks. The list of pieces is appended to
-// `to`. Returns 0 or TUG_ENOMEM.
+// save first, so the caller repeats the call until ret->known is set. `save` = 0 tells
+// that the previous save has ended, so that workers that join later need not mark it. The
+// list of pieces is appended to `to`. Returns 0 or TUG_ENOMEM.
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
                struct err *e);
 
 // Answers a request for work from a worker (node id). A worker that asks again because a
-// message was lost gets the same answer until it reports. m->finished != 0 is the number
-// of a pass of shares that the worker has finished.
+// message was lost gets the same answer until it reports. m->finished is the number of
+// the pass of shares whose share the worker has finished; 0: none.
 void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
                 struct msg_leased *ret);
 
@@ -94,15 +94,16 @@ bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done 
 int leases_worker_joined(struct leases *l, uint32_t worker);
 void leases_worker_dead(struct leases *l, uint32_t worker);
 
-// Gets the next view that changed since the last call and must be sent to its worker;
-// returns false if no more views have changed.
+// Gets a view (a worker's share of the batches) that has changed and must be sent to
+// *ret_worker. Each call gets another one; returns false if there are no more.
 bool leases_next_view(struct leases *l, uint32_t *ret_worker, struct msg_view *ret);
 
 // Marks all changed views of the pass to be sent again (a message may have been lost).
 // Returns false if no worker died in this pass.
 bool leases_views_again(struct leases *l);
 
-// Gets the state of the pass; moves the reports since the last call into `reports`.
+// Gets the state of the pass; moves the reports that arrived since the last call into
+// `reports`.
 void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
                   struct buf *reports);
 
@@ -123,29 +124,32 @@ void leases_set_bugs(struct leases *l, uint64_t bugs); // cluster/bugs.h
 // The state that outlives the scheduler, in a journal: rows of these kinds (leases_keep.c).
 // Journals hold the numbers, so a new kind gets the next one.
 enum leases_row {
-    LEASES_ROW_DATA = 0,   // what workers and the driver said about the data
+    LEASES_ROW_DATA =
+        0, // the description of the data, and the driver's schema and options
     LEASES_ROW_PASS = 1,   // the pass as it was opened, with the driver's note
     LEASES_ROW_WORK = 2,   // workers, shares, and the save in progress
     LEASES_ROW_PIECES = 3, // some pieces of a file, and how far the file is
     LEASES_ROW_REPORT = 4, // reports of the pass
     LEASES_ROWS,
 };
-// From now on changes are noted for leases_rows, and the reports of a pass are kept until
-// the next pass: a driver that opens the same pass again gets all of them again.
-// Returns 0 or TUG_ENOMEM.
+// Makes leases note from now on which rows have changed, and keep the reports of a pass
+// until the next pass begins: a driver that opens the same pass again gets all of them
+// again. Returns 0 or TUG_ENOMEM.
 int leases_keep(struct leases *l);
-// Writes all rows, or those that have changed since the last call, to `row` one after the
-// other, and calls `put` with each. The order matters. Returns 0, TUG_ENOMEM or the error
-// of `put`.
+// Makes all rows, or those that have changed since the last call. Each is written to
+// `row`, which replaces the row before, and then `put` is called with its kind. They must
+// be read back in the same order. Returns 0, TUG_ENOMEM or the error of `put`.
 int leases_rows(struct leases *l, bool all, struct buf *row,
                 int (*put)(void *ctx, enum leases_row kind), void *ctx);
-// Takes a row. Returns TUG_EDATA if it does not fit. leases_restored is called after the
-// last one; it returns TUG_EDATA or TUG_ENOMEM.
+// Restores one row. Returns TUG_EDATA if its bytes are not a valid row. After the last
+// row call leases_restored, which returns 0, TUG_EDATA if the rows do not fit each
+// other, or TUG_ENOMEM.
 int leases_row_read(struct leases *l, enum leases_row kind, const void *bytes, size_t n);
 int leases_restored(struct leases *l);
 // Returns the driver's note of the open pass; empty if there is none.
 struct wire_text leases_note(const struct leases *l);
-// Returns whether a report found no room among the kept ones.
+// Returns whether reports were lost because the kept reports had reached their limit;
+// the run must end then.
 bool leases_full(const struct leases *l);
 
 void leases_over(struct leases *l); // ends the run: every worker that asks for work

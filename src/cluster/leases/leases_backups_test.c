@@ -1,4 +1,4 @@
-// Tests backups: a second worker trains on a piece that another one has not finished.
+// Tests backups: a second worker trains on a piece that another worker has not finished.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
@@ -62,8 +62,8 @@ static void test_backups(void **state)
     leases_close(l);
 }
 
-// When one of two workers with a piece dies, the other one has it alone, and an idle worker
-// gets it in turn. When both die, the piece is free.
+// When one of the two workers that train on a piece dies, the other one keeps it, and an
+// idle worker gets it as a backup. When both die, the piece is free.
 static void test_backups_and_deaths(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Buckets: pieces are dealt once, whichever workers die meanwhile. No bucket is leased
-// before all pieces are dealt. Then each bucket is trained on once in every pass, also in
-// a pass that is resumed from a save.
+// Tests buckets: pieces are dealt into buckets once, whichever workers die meanwhile. No
+// bucket is leased before all pieces are dealt. Then each bucket is trained on once in
+// every pass, also in a pass that is resumed from a save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -20,7 +20,7 @@ static struct {
     struct msg_leased held[WORKERS];
     bool holds[WORKERS], dead[WORKERS];
     int dealt[FILES][PIECES], trained[BUCKETS];
-    uint64_t pass, deals; // deals: pieces dealt in all passes together
+    uint64_t pass, deals; // `deals`: pieces dealt in all passes together
 } m;
 
 static uint64_t draw(uint64_t n)
@@ -132,7 +132,7 @@ static void run_pass(bool deaths)
 {
     struct msg_pass_state now;
     for (int steps = 0; !over(&now); steps++) {
-        // progress and rates are computed from this count
+        // the driver computes progress and rates from this count
         assert_int_equal(now.pieces, BUCKETS);
         assert_true(steps < 10000);
         uint32_t w = (uint32_t)draw(WORKERS);
@@ -168,8 +168,8 @@ static void every_bucket_once_a_pass(void **state)
     }
 }
 
-// A resumed pass starts with pieces that are done, but no living worker holds the
-// buckets, so all pieces are dealt again.
+// When a pass is resumed from a save, some of its pieces are done, but no living worker
+// holds the buckets, so all pieces are dealt again.
 static void resumed_pass_deals_all_pieces_again(void **state)
 {
     (void)state;
@@ -198,8 +198,8 @@ static void resumed_pass_deals_all_pieces_again(void **state)
     }
 }
 
-// A save in a later pass lists buckets. The save stays consistent even if pieces of a
-// dead worker were dealt by other workers since.
+// A save in a later pass lists buckets. This holds even if other workers have dealt a
+// dead worker's pieces again.
 static void saves_hold_buckets(void **state)
 {
     (void)state;

@@ -80,8 +80,8 @@ static void holders_of_piece_are_counted(const struct leases *l, uint32_t file,
 }
 
 // f->done counts the finished pieces before the end of a file: a pass is done when it
-// equals the number of pieces in each file. f->returned counts the free pieces of a file
-// that is handed out in order.
+// equals the number of pieces for every file. f->returned counts the free pieces of a
+// file that is handed out in order.
 static void pieces_are_counted(const struct file *f)
 {
     uint64_t done = 0, free = 0;
@@ -113,9 +113,10 @@ static uint32_t keeper_of(const struct leases *l, const struct piece *p)
     return kept ? p->had : LEASES_NOBODY;
 }
 
-// The count of free pieces is exact, and none of them lies before the cursor. The search
-// for a free piece starts at the cursor, and is skipped if the count is 0. A wrong cursor
-// or count would therefore hide a piece from training.
+// The count of free pieces reserved for a worker (or for no worker) is exact, and
+// none of them lies before the cursor. The search for a free piece starts at the
+// cursor, and is skipped if the count is 0. A wrong cursor or count would
+// therefore hide a piece from training.
 static void free_pieces_are_found(const struct leases *l, uint32_t whose)
 {
     bool nobody = whose == LEASES_NOBODY;
@@ -132,7 +133,7 @@ static void free_pieces_are_found(const struct leases *l, uint32_t whose)
 }
 
 // If the pieces of a save are known, every living worker that had joined at the start of
-// the save has marked it, because a worker gets no further piece before its mark.
+// the save has marked it, because the save's pieces become known with the last mark.
 static void save_is_marked(const struct leases *l)
 {
     for (uint32_t i = 0; i < l->save_workers && l->save != 0 && l->save_known; i++)

@@ -124,8 +124,9 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     // their examples. Their number comes from the driver, which has it from the save that
     // it resumed.
     ret->examples = l->save_known ? l->pass.examples : 0;
-    if (l->save_known && !l->prepared) // then no piece was handed out since the pass was
-                                       // opened
+    // No piece was handed out since the pass was opened, so the save has the
+    // pieces that were done then.
+    if (l->save_known && !l->prepared)
         rc = l->done.len > 0 ? buf_add(to, l->done.data, l->done.len) : 0;
     for (uint32_t i = 0; i < leases_trained(l) && l->save_known && l->prepared && rc == 0;
          i++)

@@ -15,10 +15,11 @@
 
 enum {
     LEASES_MAX_PIECES = 1 << 22,
-    LEASES_MAX_REPORTS = 64 << 20, // limit of reports, in bytes, that wait for the driver
-    LEASES_KEPT_REPORTS = 48 << 20, // the same of each stage, if they are kept
+    LEASES_MAX_REPORTS = 64 << 20, // most bytes of reports that wait for the driver
+    // With leases_keep: most bytes of reports in each stage.
+    LEASES_KEPT_REPORTS = 48 << 20,
     LEASES_STAGES = WIRE_PASS_TEST_BEST + 1,
-    LEASES_CHUNK = 32, // pieces in a row
+    LEASES_CHUNK = 32, // pieces in one row of the journal
 };
 
 // The purpose of a file's examples.
@@ -48,7 +49,7 @@ struct file {
     uint64_t pieces; // the number of pieces that workers reported, or LEASES_UNKNOWN
     bool compressed;
     uint8_t use;  // enum file_use
-    bool in_pass; // the current pass is over files of this use
+    bool in_pass; // the current pass reads files of this use
     char *name;
     uint64_t count;     // the number of pieces as far as it is known, or LEASES_UNKNOWN
     struct piece *p;    // `made` pieces
@@ -74,7 +75,8 @@ struct leases_worker {
     bool holds;
     uint32_t file; // file of the piece that the worker holds, or held last
     uint64_t index;
-    uint64_t since; // the number of leases of the pass before this one
+    // How many pieces of the pass had been leased before this worker's piece was.
+    uint64_t since;
     bool knows_file;
     uint64_t reserved; // the number of free pieces that the worker had in the previous
                        // pass
@@ -88,24 +90,25 @@ struct leases_worker {
     uint64_t examples, pieces; // see struct leases_work
 };
 
-// With leases_keep: the passes of one number, by their kind. A driver that was started again
-// gets the reports of all of them again.
+// With leases_keep: a pass, kept while later passes of the same number run. The training
+// pass and the scoring passes after it have the same number and differ in kind. A driver
+// that was started again gets the reports of all of them again.
 struct stage {
-    uint64_t examples, pieces; // of a pass that is over
-    struct buf reports;        // as in struct leases
-    uint64_t n;                // number of these reports
-    size_t written;            // bytes of them that the journal has
+    uint64_t examples, pieces; // the counts of this pass, once it is over
+    struct buf reports;        // in the format of `reports` in struct leases
+    uint64_t n;                // the number of reports in `reports`
+    size_t written;            // how many bytes of `reports` the journal has
 };
 
 struct kept_leases {
     struct stage stages[LEASES_STAGES];
-    uint8_t reading;         // the kind of the pass whose reports the driver gets
-    size_t read;             // bytes of them that it has
-    bool data, pass, pieces; // all of these have changed
+    uint8_t reading;         // kind of the pass whose reports the driver gets
+    size_t read;             // how many bytes of those reports the driver has got
+    bool data, pass, pieces; // whether rows of these kinds must be written again
     bool full;
-    uint64_t *changed; // file << 32 | chunk
+    uint64_t *changed; // the changed rows of pieces: file << 32 | chunk
     uint32_t n_changed, cap_changed;
-    struct buf work; // as the journal has it
+    struct buf work; // the row of LEASES_ROW_WORK that the journal has
     struct buf note;
 };
 
@@ -198,20 +201,22 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // is unknown, and 0 while the ends of all files are unknown. Both pointers may be NULL.
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
 
-// Lists the free pieces of a file in l->order, if the pass hands them out by that.
+// Adds the pieces of a file to l->order. Does nothing if the pass leases this file in
+// file order, or if the file is the buckets and not all pieces were dealt yet.
 void leases_list_file(struct leases *l, uint32_t file);
 int leases_order(struct leases *l); // sorts l->order of a pass anew; 0 or TUG_ENOMEM
 bool leases_by_piece(const struct leases *l);
 
-// Defined in leases_keep.c. They do nothing without leases_keep.
-void leases_changed(struct leases *l, uint32_t file, uint64_t index); // of a piece
+// Defined in leases_keep.c. They do nothing if leases_keep was not called. A piece has
+// changed.
+void leases_changed(struct leases *l, uint32_t file, uint64_t index);
 void leases_changed_all(struct leases *l);
-// Called when a pass is opened that follows the open one, and again when the driver opens
-// one that was opened before.
+// Called when the driver opens a pass. Stores the counts of the open pass if the new one
+// has the same number; else drops what was kept of the earlier passes.
 void leases_stage_over(struct leases *l, const struct msg_pass *m);
 void leases_read_stage(struct leases *l, uint8_t kind);
 int leases_note_pass(struct leases *l, struct wire_text note);
-struct buf *leases_reports(struct leases *l); // where new reports go
+struct buf *leases_reports(struct leases *l); // the buffer for new reports
 bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n);
 void leases_keep_free(struct leases *l);
 

@@ -1,12 +1,12 @@
-// The state of the leases that outlives a scheduler, as rows (cluster/row.h), and the
-// reports that are kept for a driver that is started again.
+// Writes the state of the leases to rows (cluster/row.h) and restores it from them, and
+// keeps reports for a driver that is started again.
 //
-// A row is written when it has changed. Pieces change one by one: the numbers of those
-// rows that have changed are noted, LEASES_CHUNK pieces in each. Grants are kept, too, so
-// that a piece is not given to a second worker after a restart.
+// A row is written when it has changed. A row of pieces has LEASES_CHUNK pieces of one
+// file, and a list has the rows of pieces that have changed. Leased pieces are kept as
+// leased, so that a restarted scheduler does not give a piece to a second worker.
 //
-// Not kept, because it follows from the rest: the order of pieces, for whom they are
-// reserved, and all counts of pieces.
+// Rows do not contain what can be computed from the rest: the order of pieces, the
+// workers for which they are reserved, and all counts of pieces.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -70,7 +70,7 @@ void leases_changed(struct leases *l, uint32_t file, uint64_t index)
         k->changed[k->n_changed++] = at;
 }
 
-// ------------------------------------------------------------------ reports that are kept
+// --------------------------------------------------------------------- kept reports
 
 int leases_note_pass(struct leases *l, struct wire_text note)
 {
@@ -123,7 +123,8 @@ struct buf *leases_reports(struct leases *l)
     return l->kept != NULL ? &l->kept->stages[l->pass.kind].reports : &l->reports;
 }
 
-// Copies as many whole reports as fit. Returns false if some remain.
+// Copies as many whole reports as fit to `to`, and counts them in *ret_n. Returns
+// false if some remain.
 bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n)
 {
     struct kept_leases *k = l->kept;
@@ -139,7 +140,7 @@ bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n)
     return true;
 }
 
-// ------------------------------------------------------------------------------- the rows
+// -------------------------------------------------------------------------- rows
 
 // Writes or reads a text of any length, which is kept in a buffer.
 static void row_buf(struct row *r, struct buf *b)
@@ -305,7 +306,7 @@ static void row_piece(struct row *r, struct piece *p)
                         .examples = x[2]};
 }
 
-// Makes room for the pieces of a file whose row is read. Further rows fill them in.
+// Makes room for the pieces of a file. Rows with these pieces follow.
 static bool make_pieces(struct file *f, uint64_t made)
 {
     if (made > LEASES_MAX_PIECES)
@@ -342,7 +343,8 @@ static void row_pieces(struct row *r, struct leases *l, uint32_t file, uint64_t 
         row_piece(r, &f->p[i]);
 }
 
-// The reports of a stage from a byte on.
+// Writes the reports of a stage that the journal does not have yet, or appends them to
+// the stage when the row is read.
 static void row_report(struct row *r, struct leases *l, uint32_t stage)
 {
     ROW_NUMBER(r, stage);
@@ -368,7 +370,7 @@ static void row_report(struct row *r, struct leases *l, uint32_t stage)
     r->n = 0;
 }
 
-// ------------------------------------------------------------------- writing and reading
+// ------------------------------------------------------------ writing and reading rows
 
 struct putting {
     struct buf *row;
@@ -480,7 +482,8 @@ int leases_row_read(struct leases *l, enum leases_row kind, const void *bytes, s
     return r.bad || r.n != 0 ? TUG_EDATA : 0;
 }
 
-// Counts what follows from the pieces. Returns false if they cannot be.
+// Computes the counts of a file from its restored pieces. Returns false if the pieces
+// contradict each other.
 static bool count_file(struct leases *l, struct file *f)
 {
     if (f->count != LEASES_UNKNOWN ? f->count > f->made : f->in_pass && !f->in_order)
@@ -525,7 +528,8 @@ static bool count_pieces(struct leases *l)
     return true;
 }
 
-// Returns whether reports of all stages are whole.
+// Counts the restored reports of each stage. Returns false if the bytes of a
+// stage end within a report.
 static bool reports_hold(struct leases *l)
 {
     for (int i = 0; i < LEASES_STAGES; i++) {

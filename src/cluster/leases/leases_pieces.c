@@ -4,8 +4,8 @@
 // no living worker had. Then it gets a piece of the worker that has the most pieces of
 // its own left, as long as that worker has more than one. So no worker idles while
 // another has many pieces, and a worker's last piece is left to it, since it may hold
-// that piece in memory. With backups it gets such a last piece, too, and then the unfinished
-// piece that was leased first.
+// that piece in memory. With backups an idle worker gets such a last piece, too, and when
+// there is none, the unfinished piece that was leased first.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -91,8 +91,8 @@ void leases_list_file(struct leases *l, uint32_t file)
     }
 }
 
-// Marks all pieces of a file as done. The pass does not use the file, because its
-// examples were dealt into the buckets.
+// Marks all pieces of a file as done: the pass trains on the buckets into which the
+// file's examples were dealt.
 static void skip_file(struct file *f)
 {
     f->in_order = false;
@@ -332,7 +332,7 @@ static bool take_in_order(struct leases *l, struct leases_worker *w)
     return true;
 }
 
-// Returns whether a second worker may train on the piece that v has.
+// Returns whether another worker may get, as a backup, the piece that v holds.
 static bool may_back_up(const struct leases *l, const struct leases_worker *v)
 {
     const struct file *f = &l->files[v->file];
@@ -438,10 +438,10 @@ static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
     f->holders--;
     p->holders--;
     if (p->state == PIECE_DONE)
-        return; // the other worker has finished it
+        return; // the other worker with this piece has finished it
     p->left = true;
     if (p->holders > 0)
-        return; // the other worker still trains on it
+        return; // the other worker with this piece still trains on it
     p->state = PIECE_FREE;
     if (f->in_order) {
         f->returned += w->index < f->count;
@@ -457,7 +457,7 @@ static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
 }
 
 // Sorts the pieces again after a worker has died: the pieces that it held in memory must
-// now be read from their files.
+// now be read from their files, in file order if they are compressed.
 static void order_again(struct leases *l)
 {
     for (size_t i = 0; i < l->n_order; i++)

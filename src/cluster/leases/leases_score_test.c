@@ -21,10 +21,10 @@ static uint64_t pieces[FILES] = {3, 2, 4, 3, 5};
 
 static struct leases *l;
 static uint32_t buckets;
-static struct kept_rows journal; // with `keeps`: the scheduler has a journal
+static struct kept_rows journal; // with `keeps`: the journal of the scheduler
 static bool keeps;
 
-// Kills the scheduler.
+// Kills the scheduler and starts another one with its journal.
 static void again(void)
 {
     if (keeps)
@@ -279,8 +279,9 @@ static uint64_t read_all(uint64_t pass, uint64_t *ret_examples)
     return s.reports;
 }
 
-// A driver that was started again opens all stages of the pass once more, gets all reports
-// of each, and finds each over. Its note is that of the training pass.
+// A driver that was started again opens the training pass and its scoring passes once
+// more. It gets all reports of each, and each is over at once. The note that it gets is
+// the one from the training pass.
 static void test_reports_come_again(void **state)
 {
     uint64_t examples;
@@ -304,7 +305,7 @@ static void test_reports_come_again(void **state)
         open.kind = WIRE_PASS_VALID;
         assert_int_equal(leases_pass(l, &open, NULL), 0);
         scored = read_all(1, &examples);
-        assert_in_range(scored, 7, 8); // one behind the end of a file
+        assert_in_range(scored, 7, 8); // one piece lies behind the end of a file
         assert_int_equal(leases_note(l).n, 4);
     }
     p = (struct msg_pass){.pass = 2, .seed = 1, .note = wire_text("further")};
@@ -322,7 +323,7 @@ static void test_reports_come_again(void **state)
 // the driver would count too few examples and bad lines.
 static void test_kept_reports_are_full(void **state)
 {
-    enum { BYTES = 32 << 20 }; // a stage keeps 48 MB
+    enum { BYTES = 32 << 20 }; // less than the limit of reports in a stage, 48 MB
     char *report = mem_zalloc(BYTES);
     (void)state;
     assert_non_null(report);
@@ -347,7 +348,8 @@ static void test_kept_reports_are_full(void **state)
     mem_free(report);
 }
 
-// Rows that are damaged in any way are refused, or give leases that hold.
+// Rows that are damaged in any way are either refused or restore leases
+// whose invariants hold.
 static void test_damaged_rows(void **state)
 {
     struct err e;

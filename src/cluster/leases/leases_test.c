@@ -1,7 +1,8 @@
-// Tests leases against a model: each piece is trained on once in each pass, whichever
-// workers die or join, whichever messages repeat and whenever the scheduler is killed;
-// pieces go to their previous holders; no worker idles while another has many pieces.
-// When a worker dies, shares are divided anew.
+// Tests leases against a model, which checks that each piece is trained on once in
+// each pass, whichever workers die or join, whichever messages repeat and whenever
+// the scheduler is killed; that pieces go to their previous holders; and that no
+// worker idles while another has many pieces. Also tests shares, which are divided
+// anew when a worker dies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases/leases.h"
@@ -36,7 +37,7 @@ struct model {
     uint64_t pass, examples;
     // Whether the lengths of files become known only in the current pass.
     bool in_order;
-    uint64_t reported; // reports in this pass
+    uint64_t reported; // the number of reports in this pass
     bool keeps;        // the scheduler has a journal, and is killed now and then
     struct kept_rows kept;
 };
@@ -160,7 +161,7 @@ static void ask(uint32_t worker)
         assert_int_equal(got.index, w->piece.index);
         return;
     }
-    if (got.what == WIRE_LEASE_WAIT) { // the worker only waits if no piece is left for it
+    if (got.what == WIRE_LEASE_WAIT) { // the worker waits only if no piece is left for it
         assert_int_equal(own, 0);
         assert_int_equal(nobodys, 0);
         assert_in_range(heap, 0, 1);
@@ -284,7 +285,7 @@ static void check_pass(uint64_t *reports)
     uint64_t real = 0;
     for (uint32_t f = 0; f < m.n_files; f++)
         real += m.pieces[f];
-    // the last piece of a file may be empty, and counts as one more
+    // a worker may report an empty piece behind a file's end, which counts, too
     assert_in_range(state.pieces, real, real + 1);
     assert_int_equal(state.pieces_done, state.pieces);
     buf_free(&b);
@@ -428,8 +429,8 @@ static void done_by(uint32_t worker, uint64_t pass, const struct msg_leased *of)
 }
 
 // A worker that joined late must read the pieces that it takes from another worker, which
-// holds them in memory and takes them in random order. The late worker still reads each
-// file forwards, and once.
+// holds them in memory and takes them in random order. Nevertheless the late worker reads
+// each file forwards, and only once.
 static void test_late_workers_read_files_forwards(void **state)
 {
     (void)state;
@@ -467,8 +468,9 @@ static void test_late_workers_read_files_forwards(void **state)
     leases_close(m.l);
 }
 
-// The number of pieces in a compressed file is unknown until a worker has read the file
-// to its end. The other files are then assumed to have as many pieces per byte.
+// The number of pieces in a compressed file is unknown until a worker has read
+// the file to its end. The scheduler then assumes that the other files have as
+// many pieces per byte.
 static void test_pieces_are_estimated(void **state)
 {
     (void)state;
@@ -532,7 +534,7 @@ static void test_data_must_agree(void **state)
     leases_close(l);
 }
 
-// The driver's first message about the options is kept, and is returned to callers.
+// The options in the driver's first message are kept, and leases_data_is returns them.
 static void test_options_are_told(void **state)
 {
     (void)state;
@@ -677,7 +679,7 @@ static void test_shares(void **state)
     assert_int_equal(count_views(l, 2, 2), 2);
     assert_true(leases_views_again(l));
     assert_int_equal(count_views(l, 2, 2), 2);
-    // the request repeats the old view number
+    // the request repeats the old view number, as if the new view was lost
     struct msg_leased got = share(l, id_of(0), 1, 1);
     assert_int_equal(got.what, WIRE_LEASE_SHARE);
     assert_int_equal(got.view, 2);
@@ -748,7 +750,8 @@ static void test_shares_reports(void **state)
     leases_close(l);
 }
 
-// A worker's last report of a pass by shares may arrive after the driver has seen the end.
+// A worker's last report of a pass of shares may arrive after the driver was told
+// that the pass is over.
 static void test_reports_after_the_end(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Makes the result of a collective call from the workers' bytes: checks that all workers
-// are in the same call, then gathers or reduces. Pure: no links, no processes.
+// Makes the result of a collective call from the workers' bytes: checks that all
+// workers are in the same call, then gathers or reduces. Its functions know nothing
+// of links and processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SCHEDULER_COLLECT_H
@@ -30,8 +31,9 @@ const char *collect_fault(const struct msg_collect *m);
 struct given *collect_keep(const struct msg_collect *m, size_t room);
 
 // Makes the result of a call from the bytes of n > 0 workers; sorts `all` by index.
-// `at_barrier` is the rank of a worker that came to the barrier without a call (-1: no
-// worker did). Returns 0, or the code with which the call fails at all workers.
+// `at_barrier` is the rank of a worker that came to the barrier without a call, so that
+// the call fails; -1: there is no such worker. Returns 0, or the code with which the call
+// fails at all workers.
 int collect_make(struct given **all, size_t n, int64_t at_barrier, struct buf *ret,
                  struct err *e);
 

@@ -1,5 +1,5 @@
-// Lines for a log about refused peers: at most one a second, with the number of others,
-// so that no peer can fill a disk.
+// Log lines about refused peers. At most one line is logged each second, with the number
+// of refusals that it stands for, so that no peer can fill a disk.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SCHEDULER_REFUSALS_H

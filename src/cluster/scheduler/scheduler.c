@@ -15,7 +15,8 @@
 #include "cluster/scheduler/scheduler_keep.h"
 
 enum { QUEUED_MAX = 64 << 20 }; // limit of bytes that are queued for one peer
-// A peer that is not a node may be silent for this time.
+// A link of a peer that is not a node is closed after it was silent for IDLE_NS; links
+// are checked at intervals of IDLE_LOOK_NS.
 #define IDLE_NS (300 * SECOND_NS)
 #define IDLE_LOOK_NS (60 * SECOND_NS)
 
@@ -98,8 +99,8 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
     return memset((char *)array + bytes * (*n)++, 0, bytes);
 }
 
-// Returns whether more may be queued for a peer. A peer that asks without reading must
-// not fill the memory.
+// Returns whether more may be queued for a peer. Without this limit a peer that asks
+// without reading the answers would fill the memory.
 bool scheduler_has_room(const struct scheduler *s, van_link link)
 {
     return link != 0 && van_queued(s->van, link) < QUEUED_MAX;
@@ -109,7 +110,7 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
                     const void *msg)
 {
     assert(msg != NULL);
-    // A lost message is requested again, or sent again by a later tick.
+    // The node asks again for a lost answer; a later tick repeats other messages.
     if (!scheduler_has_room(s, link))
         return;
     if (s->keep != NULL && !bug_in(s->o.bugs, ANSWERED_BEFORE_DURABLE))
@@ -449,8 +450,8 @@ static uint64_t close_idle(struct scheduler *s)
     return s->idle_look;
 }
 
-// After the scheduler itself was stopped or swapped out, counts the time of silence of
-// all peers anew: it could not hear them meanwhile.
+// After the scheduler itself was stopped or swapped out, counts the silence of all peers
+// from now on: it could not hear them meanwhile.
 static void forgive_silence(struct scheduler *s)
 {
     if (bug_in(s->o.bugs, WITHOUT_FORGIVING) || s->due >= s->now ||
@@ -473,7 +474,7 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     take_out_links(s);
     uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
     next = clock_earlier(next, scheduler_forget_guests(s));
-    // may change which nodes are sent STOP
+    // this may change which nodes are sent STOP
     next = clock_earlier(next, scheduler_end_tick(s));
     next = clock_earlier(next, scheduler_plan_tick(s));
     next = clock_earlier(next, scheduler_moves_tick(s));

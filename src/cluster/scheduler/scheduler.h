@@ -57,9 +57,9 @@ struct scheduler_options {
     // opened with it later continues from them. If it is NULL, nothing is kept. It belongs
     // to the caller.
     struct journal *journal;
-    // For the status; both may be NULL. `usage` is what the process uses. run_facts writes
-    // the member `name` into an open object: what a driver in this process knows of its
-    // run.
+    // For the status; both may be NULL. `usage` is what the process uses.
+    // run_facts writes the member `name` into an open object: what a driver in
+    // this process knows about its run.
     struct usage *usage;
     void (*run_facts)(void *ctx, const char *name, struct json_out *to);
     void *run_facts_ctx;
@@ -83,8 +83,8 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address);
 // `why` NULL: the work is done.
 void scheduler_stop(struct scheduler *s, const struct err *why);
 
-// Returns whether a signal asked a process that the run needs to end (with
-// ends_in_order).
+// Returns whether a signal has asked a process that the run needs to end. Always false
+// unless the option ends_in_order is set.
 bool scheduler_asked(const struct scheduler *s);
 
 // Returns true when all nodes have left, or the time for leaving is over. *ret_why is
@@ -93,21 +93,24 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
 
 const struct roster *scheduler_roster(const struct scheduler *s);
 
-// The moves of the newest plan: how many are left and done, the bytes of the latter, and
-// about the longest time for which a partition stopped, from the moment at which its owner
-// may hand it over until its new owner has it. `failed`: moves that were given up, in all.
+// How the newest plan is carried out. `left` and `done`: the number of its moves that
+// are left and done; `bytes`: the bytes that the done ones moved; `longest_stop_ns`:
+// about the longest time for which requests for a partition had to wait, from the moment
+// at which its owner might hand it over until its new owner had it. `failed`: all moves
+// that were ever given up.
 struct scheduler_moves {
     uint64_t left, done, failed, bytes, longest_stop_ns;
 };
 struct scheduler_moves scheduler_moves(const struct scheduler *s);
 
-// For a scheduler that was started again: the note of the driver with which the open pass
-// began (msg_pass), empty if there is none; and whether the run is over already.
+// For a driver whose scheduler was started again. scheduler_note_of_pass returns the note
+// that the driver gave with the open pass (msg_pass), empty if there is none.
+// scheduler_over returns whether the run is over already.
 struct wire_text scheduler_note_of_pass(const struct scheduler *s);
 bool scheduler_over(const struct scheduler *s);
 
-// Returns the address at which the scheduler listened before it was started again; empty
-// if it begins a cluster. Members look for it there.
+// Returns the address at which the scheduler with the same journal listened before, where
+// members look for it; empty if this scheduler begins a cluster.
 const char *scheduler_address(const struct scheduler *s);
 
 #endif

@@ -90,8 +90,7 @@ static void tell_dropped(struct scheduler *s, const struct sched_node *n,
     scheduler_send(s, n->link, MSG_COLLECTED, request, &msg);
 }
 
-// Sends the new state of a barrier to all nodes of the group, without waiting for their
-// next requests.
+// Sends all nodes of the group the state of its barrier, so that they need not ask.
 static void tell_all(struct scheduler *s, uint8_t group)
 {
     uint64_t completed = s->groups[group].completed;
@@ -116,8 +115,8 @@ static bool has_failed(const struct scheduler *s)
     return s->phase == SCHEDULER_ENDING && s->end.code != 0;
 }
 
-// If the barrier that is now complete belongs to a collective call, makes the call's
-// result.
+// Makes the result of the collective call, if the barrier that is now
+// complete belongs to one.
 static void scheduler_barrier_collect(struct scheduler *s)
 {
     struct collected *c = &s->collected;
@@ -171,11 +170,11 @@ static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
     return true;
 }
 
-// A process's arrival at a barrier of its group. `again` is set if the process asks for a
-// barrier that it has reached before.
+// The arrival of a process at a barrier of a group. `again` is set if the process asks
+// for a barrier that it has reached before.
 struct arrival {
     struct process *process;
-    uint64_t reached; // number of the group's generation
+    uint64_t reached; // number of the generation that the process reaches
     bool again;
 };
 

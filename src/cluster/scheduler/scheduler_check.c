@@ -24,8 +24,8 @@ static void counts_have_room(const struct scheduler *s)
     assert(s->n_forgets <= s->cap_forgets);
 }
 
-// An unused entry of the node table, which the next guest may get, is not alive and has
-// no link.
+// An unused entry of the node table is not alive and has no link, because the next
+// guest may get the entry.
 static void free_place_is_empty(const struct sched_node *n)
 {
     assert(!n->n.alive);
@@ -125,7 +125,7 @@ static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
     }
 }
 
-// A link that is gone stays in the list until the next tick. Until then no node and no
+// A closed link stays in the list until the next tick. Until then no node and no
 // process refers to it.
 static void gone_link_is_empty(const struct link *l)
 {
@@ -134,8 +134,8 @@ static void gone_link_is_empty(const struct link *l)
     assert(l->beats_of == 0);
 }
 
-// A link belongs to the node that joined over it, after HELLO, and that node is answered
-// over this link.
+// A link belongs to the node that joined over it, and the node joined only after HELLO.
+// The node's answers go over this link.
 static void link_leads_to_its_node(const struct scheduler *s, const struct link *l)
 {
     assert(l->greeted && l->node < s->n_nodes);
@@ -377,8 +377,8 @@ static void encoded_roster_holds(const struct scheduler *s)
            (x->msg.epoch != 0 ? WIRE_SPACES * partitions * sizeof(uint32_t) : 0));
 }
 
-// There is a placement if and only if the run has begun. Once it has ended, the phase is
-// ENDING. A driver may declare the run over before it has begun.
+// There is a placement if and only if the run has begun. Once the run's end is decided,
+// the phase is ENDING. A driver may declare the run over before it has begun.
 static void run_is_in_its_phase(const struct scheduler *s)
 {
     assert(s->phase <= SCHEDULER_ENDING && s->phase_at <= s->now);
@@ -399,8 +399,8 @@ static void run_has_one_driver(const struct scheduler *s)
     assert(!s->driven || s->phase != SCHEDULER_GATHERING);
 }
 
-// Messages that let servers forget pieces are sorted by roster version, since the first
-// ones are sent first.
+// The list of pieces that servers may forget is sorted by roster version, since it is
+// worked off from its start.
 static void forgets_are_in_order(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_forgets; i++) {

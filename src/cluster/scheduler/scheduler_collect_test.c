@@ -1,4 +1,4 @@
-// Collective calls: the results that the scheduler makes of the workers' bytes, and its
+// Collective calls: the results that the scheduler makes from the workers' bytes, and its
 // answers when workers are in different calls, die, ask again, or give too much.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -33,7 +33,7 @@ static void begin(uint32_t actor, struct member_collect c)
     run();
 }
 
-// Gives bytes to a gather as the worker of this index.
+// As the worker with this index in a gather, sends these bytes.
 static void give(uint32_t actor, const char *call, uint32_t index, const char *bytes)
 {
     begin(actor, (struct member_collect){.call = call,
@@ -99,7 +99,8 @@ static void test_gather(void **state)
     world_close(&w);
 }
 
-// All workers get an error that names both calls; a worker at a barrier continues.
+// All workers in the calls get an error that names both calls. A worker that came to the
+// barrier without a call continues.
 static void test_different_calls(void **state)
 {
     (void)state;
@@ -144,7 +145,7 @@ static void test_deaths(void **state)
     (void)state;
     open_world();
     give(1, "gather", 0, "a");
-    give(3, "gather", 2, "c"); // dies after it has given its part
+    give(3, "gather", 2, "c"); // this worker dies after it has given its bytes
     world_crash(&w.actors[3]);
     world_run(&w, 6 * SECONDS);
     give(2, "gather", 1, "b");
@@ -301,7 +302,8 @@ static void test_too_much(void **state)
     mem_free(bytes);
 }
 
-// Sends a message after acknowledging the newest roster, so no roster comes in between.
+// Sends a message to the scheduler. First acknowledges the newest roster, so that no
+// roster arrives before the answer.
 static void say(const struct msg_collect *m, uint16_t answer)
 {
     guest_say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){.version = 1000});
@@ -309,7 +311,7 @@ static void say(const struct msg_collect *m, uint16_t answer)
     assert_int_equal(guest.type, answer);
 }
 
-// The scheduler refuses messages with invalid contents, and the barrier still completes.
+// Messages with invalid contents are refused, and the barrier still completes.
 static void test_made_up(void **state)
 {
     (void)state;
@@ -336,9 +338,9 @@ static void test_made_up(void **state)
     struct msg_collect good = {.generation = 1, .call = wire_text("a")};
     for (good.generation = 1; good.generation < 4; good.generation++)
         say(&good, MSG_COLLECTED);
-    good.generation = 3; // the request for the newest generation is repeated
+    good.generation = 3; // a repeated request for the newest generation
     say(&good, MSG_COLLECTED);
-    good.generation = 1; // the answer to an earlier call says that the call was dropped
+    good.generation = 1; // a request for an earlier generation, whose result was dropped
     say(&good, MSG_COLLECTED);
     guest_close();
 }

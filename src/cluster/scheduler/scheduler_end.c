@@ -13,7 +13,7 @@ enum { PARTITIONS_NAMED = 80 }; // longest list of lost partitions, in character
 
 void scheduler_stop_node(struct scheduler *s, struct sched_node *n)
 {
-    assert(s->phase == SCHEDULER_ENDING); // holds also if a node that has left asks again
+    assert(s->phase == SCHEDULER_ENDING); // also true if a node that has left asks again
     struct msg_stop msg = {.code = s->end.code,
                            .reason = (uint16_t)s->end.reason,
                            .why = wire_text(s->end.text)};
@@ -182,7 +182,8 @@ static bool drain_instead(struct scheduler *s, uint32_t process)
         s, "%s was asked to end: its partitions move to the other servers first", who);
     scheduler_note(s, "drain", who,
                    "it was asked to end: its partitions move to the other servers first");
-    (void)scheduler_drain(s, process, false); // if memory is out, the plan is made later
+    // If memory is out, a later tick makes the plan.
+    (void)scheduler_drain(s, process, false);
     return true;
 }
 

@@ -21,7 +21,7 @@ enum { SCHEDULER_GROUPS = 8, SCHEDULER_OPERATIONS = 64, OPERATION_TEXT = 240 };
 struct link {
     van_link link; // 0 if the link is gone; the next tick then removes this entry
     bool greeted;
-    uint64_t heard;      // time of the link's last message
+    uint64_t heard;      // time of the last message on this link
     enum wire_role role; // role with which the peer was accepted
     uint32_t node;  // index of the node that joined over this link, or SCHEDULER_NOBODY
     uint32_t beats; // index of the process whose heartbeats arrive on this link, or
@@ -60,7 +60,7 @@ struct process {
     struct given *given;
 };
 
-// The time at which a move is tried again after some moves have failed.
+// When a move is tried again, after earlier ones have failed or were interrupted.
 struct retry {
     uint64_t at;
     uint32_t fails;  // the number of consecutive failures
@@ -99,15 +99,17 @@ struct sched_node {
                             // PASS_STATE
     // The node is the driver that has opened a pass; other nodes of its role are guests.
     bool drives;
-    bool holds;            // it has asked that no partition changes its owner
-    bool held;             // and this was granted
-    uint64_t hold_since;   // time of the first HOLD of those that ask for this
-    uint64_t hold_request; // request number of the newest HOLD
+    // The node has asked for a hold: no partition may change its owner.
+    bool holds;
+    bool held; // the hold that the node asked for was granted
+    // Time of the first HOLD message with which the node asked for its present hold.
+    uint64_t hold_since;
+    uint64_t hold_request; // request number of the node's newest HOLD
     // The server had no room for a partition, and gets no more until placements are planned
     // anew.
     bool full;
     uint32_t in_flight; // the number of moves from and to this node that are in progress
-    struct retry moves; // failed moves to this node
+    struct retry moves; // when moves to this node are tried again after failures
 };
 
 // The move of a partition. The owner does not change before the target has all data of
@@ -249,8 +251,9 @@ struct scheduler {
 
     enum scheduler_phase phase;
     uint64_t phase_at;
-    bool asked;      // a signal has asked a process that the run needs to end, so the run
-                     // must end in order
+    // A signal has asked a process that the run needs to end, so the run
+    // must end with a save.
+    bool asked;
     struct err end;  // the reason why the cluster ends
     struct err fail; // the first failure of a worker: the result, if no worker is left to
                      // finish the run
@@ -380,8 +383,9 @@ void scheduler_moving_free(struct scheduler *s);
 void scheduler_note_admin(struct scheduler *s, uint8_t kind, const char *who,
                           enum wire_role role, const char *from, const char *what);
 
-// Defined in scheduler_keep.c, for a scheduler with a journal: these wait until the state
-// is durable. scheduler_keep_send_roster takes over one use of x.
+// Defined in scheduler_keep.c, for a scheduler with a journal: the message, roster
+// or closing is delayed until the state is durable. scheduler_keep_send_roster
+// takes over one use of x.
 void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
                          uint64_t request, const void *msg);
 void scheduler_keep_send_roster(struct scheduler *s, van_link link, uint64_t request,

@@ -11,7 +11,7 @@
 // taken over, nothing is sent, except answers to heartbeats, which tell of no decision.
 //
 // If the journal cannot be written, nothing is sent any more and the scheduler finishes
-// with that error. The members wait for another scheduler.
+// with that error. The members wait for a scheduler that is started again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/scheduler/scheduler_keep.h"
@@ -24,8 +24,8 @@
 #include "cluster/journal/journal.h"
 #include "wire/wire.h"
 
-// The journal is replaced by the current rows when it has grown by this many bytes, and
-// to four times of its size after the last time.
+// The journal is replaced by the current rows when, since it was last replaced, it has
+// grown by this many bytes and to this many times its size.
 enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
 // The most sessions and moves for which a scheduler that is thought to be dead may still
 // give numbers.
@@ -43,19 +43,20 @@ struct row_head {
     uint64_t n;
 };
 
-// A message, an encoded roster, or the closing of the link, which waits.
+// Something that waits until the state is durable: a message, an encoded roster, or
+// the closing of the link.
 struct outgoing {
     van_link link;
     bool closes;
     uint16_t type;
     uint64_t request;
     struct wire_out frame;
-    void *body; // of the message, or NULL
+    void *body; // the body of the message, or NULL
     struct encoded_roster *roster;
 };
 
 struct kept_rows {
-    struct buf *rows; // as the journal has them
+    struct buf *rows; // the rows of one kind, as they are in the journal
     uint32_t n, cap;
 };
 
@@ -63,18 +64,20 @@ struct keep {
     struct journal *journal;
     struct kept_rows of[ROW_KINDS];
     struct buf group, row;
-    uint64_t collected;   // the generation whose result the journal has
-    uint64_t least_bytes; // size of the journal when it was replaced last
+    // The barrier generation whose collective result the journal has.
+    uint64_t collected;
+    uint64_t least_bytes; // size of the journal when it was last replaced
     struct outgoing *out;
     uint32_t n_out, cap_out;
     uint32_t
-        sealed;   // the first of these wait for the last group, the others for the next
-    bool over;    // the cluster has ended or the journal has failed: nothing is kept
-    bool loud;    // messages may be sent
-    uint32_t pid; // of the scheduler that wrote the state that was read
+        sealed; // the first of these wait for the last group, the others for the next
+    // The cluster has ended or the journal has failed, so nothing is written any more.
+    bool over;
+    bool loud;    // false once the journal has failed: messages are dropped
+    uint32_t pid; // process id of the scheduler that wrote the state
 };
 
-// ------------------------------------------------------------------ messages that wait
+// ---------------------------------------------------------------- delayed messages
 
 static void outgoing_free(struct outgoing *o)
 {
@@ -100,7 +103,7 @@ static bool says_nothing(const struct keep *k, uint16_t type, const void *msg)
            k->loud && !k->over && journal_speaks(k->journal);
 }
 
-// A message that finds no memory is lost, as on the network: it is asked for again.
+// A message for which memory is short is lost, as on the network, and is asked for again.
 void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
                          uint64_t request, const void *msg)
 {
@@ -194,7 +197,7 @@ static void send_all(struct scheduler *s, bool loud)
     send_first(s, s->keep->n_out, loud);
 }
 
-// ---------------------------------------------------------------- rows that have changed
+// ------------------------------------------------------------------- changed rows
 
 static int add_row(struct keep *k, uint32_t kind, uint32_t i)
 {
@@ -203,14 +206,14 @@ static int add_row(struct keep *k, uint32_t kind, uint32_t i)
     return buf_add(&k->group, k->row.data, k->row.len);
 }
 
-// Adds a row to the group if the journal has not got it (`all`: in any case).
+// Adds a row to the group if the journal's copy differs or if `all` is set.
 static int keep_row(struct scheduler *s, enum row_kind kind, uint32_t i, bool all)
 {
     struct keep *k = s->keep;
     struct kept_rows *of = &k->of[kind];
     if (kind == ROW_COLLECTED && !all &&
         k->collected == s->groups[WIRE_GROUP_WORKERS].completed)
-        return 0; // up to a megabyte, which is not compared each time
+        return 0; // the result has up to a megabyte, so it is not compared each time
     if (i == of->n) {
         struct buf *row = scheduler_grow(&of->rows, &of->n, &of->cap, sizeof(*of->rows));
         if (row == NULL)
@@ -352,7 +355,7 @@ void scheduler_keep_tick(struct scheduler *s)
         keep_nothing(s);
 }
 
-// --------------------------------------------------------------------- the state is read
+// ----------------------------------------------------------------- reading the state
 
 static int differs(const char *what, uint64_t kept, uint64_t given, struct err *e)
 {
@@ -445,7 +448,7 @@ static const char *odd_move(struct scheduler *s, const struct move *x)
     return NULL;
 }
 
-// Returns what in the rows cannot be, or NULL.
+// Returns the contradiction in the restored state, or NULL if there is none.
 static const char *odd_state(struct scheduler *s)
 {
     const char *odd = NULL;
@@ -483,7 +486,7 @@ static int restore_work(struct scheduler *s)
         scheduler_moves_count(s, &m->list[i], 1);
     if (s->phase >= SCHEDULER_OVER)
         leases_over(s->leases);
-    s->views_at = 1; // views are not acknowledged
+    s->views_at = 1; // views were perhaps lost, so they are sent again
     return scheduler_list(s);
 }
 
@@ -547,16 +550,16 @@ void scheduler_keep_close(struct scheduler *s)
     s->keep = NULL;
 }
 
-// Returns whether the node was in the process of the scheduler that was killed. Processes of
-// other machines and containers may have the same number.
+// Returns whether the node was in the process of the killed scheduler. Processes of other
+// machines and containers may have the same number.
 static bool was_here(const struct scheduler *s, const struct sched_node *n)
 {
     return n->n.role == WIRE_DRIVER && n->n.pid == s->keep->pid &&
            (s->o.host == NULL || strcmp(n->n.host, s->o.host) == 0);
 }
 
-// The driver of the run was a thread of the scheduler that was killed. Another one opens
-// its pass again.
+// Declares the run's driver dead, since it was a thread of the killed scheduler. The next
+// driver opens the same pass again.
 static void part_with_driver(struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {

@@ -24,16 +24,16 @@ enum row_kind {
     ROW_COLLECTED = 9,
     ROW_FORGETS = 10,
     ROW_KINDS,
-    ROW_LEASES = 32, // and the kinds of enum leases_row
+    ROW_LEASES = 32, // plus one of enum leases_row
 };
 static_assert(ROW_KINDS <= ROW_LEASES, "the kinds of rows overlap those of leases");
 
 // Returns how many rows of this kind there are.
 uint32_t scheduler_rows_count(const struct scheduler *s, enum row_kind kind);
-// Appends a row. Returns 0 or TUG_ENOMEM. *s is not changed.
+// Appends row i of this kind to `to`. Returns 0 or TUG_ENOMEM.
 int scheduler_row_write(struct scheduler *s, enum row_kind kind, uint32_t i,
                         struct buf *to);
-// Takes a row of a journal. Returns TUG_EDATA if it does not fit.
+// Restores row i of this kind. Returns TUG_EDATA if the bytes are not a valid row.
 int scheduler_row_read(struct scheduler *s, enum row_kind kind, uint32_t i,
                        const void *bytes, size_t n);
 
@@ -41,9 +41,10 @@ int scheduler_row_read(struct scheduler *s, enum row_kind kind, uint32_t i,
 // there, or begins the journal of a new cluster.
 int scheduler_keep_open(struct scheduler *s, struct err *e);
 void scheduler_keep_close(struct scheduler *s);
-// Tells the restored nodes' clocks that they begin now.
+// Makes the restored nodes' times of silence begin now.
 void scheduler_keep_serve(struct scheduler *s);
-// Makes the rows that have changed durable, and then sends the messages that wait.
+// Writes the changed rows to the journal, and when they are durable sends
+// the messages that wait.
 void scheduler_keep_tick(struct scheduler *s);
 
 #endif

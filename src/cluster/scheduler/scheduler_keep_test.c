@@ -26,8 +26,7 @@ static struct scheduler_options options(struct memory_journal *j)
     return o;
 }
 
-// Fails if a field of a node differs that is to be kept. Fields that do not
-// outlive a scheduler are not compared.
+// Fails if the two nodes differ in a field that the journal keeps.
 static void same_node(const struct sched_node *a, const struct sched_node *b)
 {
     assert_int_equal(a->used, b->used);
@@ -129,7 +128,8 @@ static void same(const struct scheduler *a, const struct scheduler *b)
     same_placement(a, b);
 }
 
-// Compares the scheduler with one that knows only its journal.
+// Restores a second scheduler from the journal and fails if it differs from
+// the world's scheduler.
 static void check_journal(const struct world *w)
 {
     struct memory_journal copy;
@@ -172,13 +172,13 @@ static void add_late_server(struct world *w)
 static void restart(struct world *w)
 {
     struct scheduler_options o = options(&journal);
-    o.session_base += 5; // a later start, with another key
+    o.session_base += 5; // as for a scheduler that is started later, with another key
     memset(o.session_key, 9, sizeof(o.session_key));
     journals_mend(&journal);
     world_restart_scheduler(w, &o);
 }
 
-// Makes a step. A worker leaves when it has reached all barriers.
+// Advances the world by one step.
 static void step(struct world *w)
 {
     (void)sim_step(w->sim, sim_now(w->sim) + 100 * SECONDS);
@@ -203,7 +203,7 @@ static void check_good_end(struct world *w)
     }
 }
 
-// After every step, the journal has the state of the scheduler.
+// After every step, a scheduler that is restored from the journal equals the running one.
 static void test_journal_has_the_state(void **state)
 {
     (void)state;
@@ -248,8 +248,8 @@ static void test_killed_at_any_time(void **state)
     }
 }
 
-// The scheduler dies at each of its writes, before the write is durable or right after it,
-// in both cases before any of its messages leave.
+// The scheduler dies at each of its writes, before the write is durable or right after
+// it, in both cases before any message that waits for the write is sent.
 static void test_killed_at_each_write(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_killed_at_each_write(void **state)
         }
 }
 
-// A scheduler with another journal is not the one that the members joined.
+// Members refuse a scheduler with another journal, since they did not join it.
 static void test_other_options_are_refused(void **state)
 {
     (void)state;
@@ -335,7 +335,7 @@ static void test_odd_rows(void **state)
     end(&w);
 }
 
-// A group that ends inside a row's head, behind it, or inside the row.
+// The last group ends inside a row's head, right after the head, or inside the row.
 static void test_half_a_row(void **state)
 {
     (void)state;

@@ -2,8 +2,8 @@
 // decides. A move is listed in the roster, from which both ends learn about it. The
 // target asks the owner for the partition and reports its progress to the scheduler, and
 // asks the scheduler before it lets the owner hand over. The end of a move is either a
-// new owner, with a new epoch, or its disappearance from the roster in the same epoch:
-// then the owner is the one from before, and the target drops what it has got.
+// new owner, with a new epoch, or, if the move failed, its disappearance from the roster
+// in the same epoch: then the partition keeps its owner, and the target drops its copy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -20,19 +20,21 @@ enum {
     MOVES_OF_NODE = 2,
 };
 // The scheduler gives up a move if its target sends nothing for this time. It gives up a
-// hand-over without progress for this time, because no request for the partition is
-// served during a hand-over.
+// hand-over after a shorter time without progress, because no request for the partition
+// is served during a hand-over.
 #define SILENT_NS (30 * SECOND_NS)
 #define HAND_OVER_NS (15 * SECOND_NS)
 // A failed move is tried again after this time, which doubles with each failure.
 #define RETRY_NS (5 * SECOND_NS)
 #define RETRY_MAX_NS (60 * SECOND_NS)
 
-// An admin operation breaks the copies of partitions. So a hold waits this time for those
-// that are under way, longer for copies that were broken before. While it waits, no copy begins.
+// An admin operation (a save, for example) interrupts copies of partitions that are under
+// way. Before such an operation begins, its hold waits COPY_NS for these copies, and
+// doubles that time for a copy that was interrupted before. Meanwhile no new copy begins.
 #define COPY_NS (10 * SECOND_NS)
 enum { COPY_DOUBLES = 2 };
-// A broken move is tried again after this time, which doubles with each time.
+// An interrupted move is tried again after this time, which doubles with each
+// interruption.
 #define BROKEN_NS (SECOND_NS / 20)
 enum { BROKEN_DOUBLES = 6 };
 
@@ -130,7 +132,7 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     uint64_t at = s->moving.retries[space][partition].at;
     if (is_on_its_way(s, space, partition) || !has_turn(target) ||
         !has_turn(scheduler_node_of(s, from)))
-        // The end of another move makes room, and then this move is tried.
+        // the end of another move will make room and begin this one
         return VAN_NEVER;
     at = at > target->moves.at ? at : target->moves.at;
     if (s->now < at)
@@ -147,8 +149,8 @@ static bool is_wanted(const struct scheduler *s)
     return false;
 }
 
-// Begins the moves that the plan wants and for which both ends have time, unless a node
-// holds the placement or asks for that.
+// Begins the moves that the plan wants whose two ends have room for another move. Begins
+// none while a node holds the placement or waits for a hold.
 static void begin_some(struct scheduler *s)
 {
     struct moving *m = &s->moving;
@@ -156,7 +158,7 @@ static void begin_some(struct scheduler *s)
     uint64_t left = m->left;
     m->look_at = VAN_NEVER;
     if (is_wanted(s))
-        return; // the end of the hold begins them
+        return; // the end of the hold will begin them
     for (int space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < partitions && left > 0 && m->n < MOVES_MAX; p++) {
             if (s->roster.owners[space][p] == m->wanted[space][p])
@@ -197,7 +199,7 @@ static void move_give_up(struct scheduler *s, struct move *x, const char *why)
     move_take_out(s, x);
 }
 
-// Counts a failure. Returns the time for which nothing is tried.
+// Counts a failure, and returns the time until the next attempt.
 static uint64_t put_off(const struct scheduler *s, struct retry *r)
 {
     uint64_t wait = r->fails < 8 ? RETRY_NS << r->fails : RETRY_MAX_NS;
@@ -212,14 +214,14 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// Gives a move up that has failed, and tries it again later; soon if it was only
+// Gives up a move that has failed, and tries it again later; soon if it was only
 // interrupted.
 static void move_fail(struct scheduler *s, struct move *x, int code, const char *why)
 {
     struct sched_node *to = scheduler_node_of(s, x->to);
     char text[ERR_TEXT_MAX + 64];
     bool full = code == TUG_ENOMEM && to != NULL;
-    if (code == TUG_EINTERRUPTED) { // an admin operation interrupted it, for example
+    if (code == TUG_EINTERRUPTED) { // such as by an admin operation
         struct retry *r = &s->moving.retries[x->space][x->partition];
         r->at = s->now + (BROKEN_NS << least(r->broken++, BROKEN_DOUBLES));
         move_give_up(s, x, why);
@@ -309,7 +311,8 @@ static void all_done(struct scheduler *s)
     scheduler_note(s, "placement", "scheduler", text);
 }
 
-// Tells how far the moves are, about once a second: a plan may have a thousand of them.
+// Logs how many moves are left, at most about once a second, because a plan may
+// have a thousand moves.
 static void tell_progress(struct scheduler *s)
 {
     struct moving *m = &s->moving;
@@ -320,7 +323,8 @@ static void tell_progress(struct scheduler *s)
                   m->since_plan, m->since_plan + m->left);
 }
 
-// Makes the target the owner. Returns false if memory is out: the target asks again.
+// Makes the target of x the owner of the partition. Returns false if memory is out; the
+// target will ask again.
 static bool arrive(struct scheduler *s, struct move *x)
 {
     struct moving *m = &s->moving;
@@ -342,7 +346,8 @@ static bool arrive(struct scheduler *s, struct move *x)
         m->longest_stop_ns = s->now - x->handed_at;
     m->left--;
     move_take_out(s, x);
-    s->changed = false; // the list that was just made lacks the move already
+    // The roster that was just made lacks the move already, so no other one is due.
+    s->changed = false;
     if (m->left == 0)
         all_done(s);
     else
@@ -350,7 +355,7 @@ static bool arrive(struct scheduler *s, struct move *x)
     return true;
 }
 
-// Returns whether a hold of node n waits for the copy of x.
+// Returns whether the hold that n asks for still waits for the copy of x to end.
 static bool waits_for(const struct scheduler *s, const struct sched_node *n,
                       const struct move *x)
 {
@@ -358,8 +363,8 @@ static bool waits_for(const struct scheduler *s, const struct sched_node *n,
     return s->now < n->hold_since + (COPY_NS << least(broken, COPY_DOUBLES));
 }
 
-// Returns whether x must not be handed over, because a node holds the placement or has
-// waited long enough for that.
+// Returns whether x must not be handed over, because a hold was granted or
+// has waited long enough.
 static bool is_held(const struct scheduler *s, const struct move *x)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -437,8 +442,8 @@ void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
 }
 
 // Returns whether all servers know the newest owners, so that none takes a request
-// that names older ones any more. Otherwise a mark could reach all earlier owners
-// and miss the newest one.
+// that names older ones any more. Otherwise a save's mark could reach all earlier
+// owners and miss the newest one.
 static bool servers_know_owners(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -462,7 +467,8 @@ void scheduler_hold_serve(struct scheduler *s, struct sched_node *n, uint64_t re
     // Before the cluster is complete, no placement exists that could be held.
     n->held = n->holds && s->roster.epoch != 0 && may_hold(s, n) &&
               servers_know_owners(s);
-    // Moves begin at once: the next hold, which waits for them, may already be on its way.
+    // Moves begin at once, not at the next tick: the next hold may already be on its way,
+    // and would prevent them.
     if (!n->holds && s->phase == SCHEDULER_RUNNING && s->moving.wanted[0] != NULL &&
         !s->moving.plan_again)
         begin_some(s);

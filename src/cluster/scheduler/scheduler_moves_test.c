@@ -31,7 +31,7 @@ static struct actor *add_late(bool fixed)
     return a;
 }
 
-// A world of n servers and a worker that does nothing and stays.
+// Opens a world with n servers and a worker that never leaves.
 static void open_servers(uint32_t n)
 {
     guest_open_world(n, 1);
@@ -56,7 +56,7 @@ static void drain(uint32_t id, bool back, const char *expect)
     operate(MSG_DRAIN, &m, expect);
 }
 
-// All members have the scheduler's placement, and no move is under way.
+// Checks that all members have the scheduler's placement and that no move is under way.
 static void check_settled(void)
 {
     assert_int_equal(roster()->n_moves, 0);
@@ -104,7 +104,7 @@ static void test_late_server(void **state)
     world_close(&w);
 }
 
-// A server that is added while the cluster gathers waits until the cluster is complete.
+// A late server that joins while the cluster gathers waits until the cluster is complete.
 static void test_late_server_waits(void **state)
 {
     (void)state;
@@ -264,12 +264,13 @@ static void test_hold_waits(void **state)
     world_run(&w, 3 * SECONDS);
     assert_int_equal(held_now(worker, true), roster()->epoch);
     late->mute = 0;
-    late->fails_with = TUG_EINTERRUPTED; // the operation
+    // As if an admin operation had interrupted the copy.
+    late->fails_with = TUG_EINTERRUPTED;
     world_run(&w, 20 * SECONDS);
     assert_int_equal(roster()->n_moves, 0);
     assert_int_equal(w.s->moving.retries[0][0].broken, 1);
     late->fails_with = 0;
-    for (int i = 0; i < 300; i++) { // operations without a pause
+    for (int i = 0; i < 300; i++) { // as for operations without a pause
         assert_int_equal(held_now(worker, false), roster()->epoch);
         hold(worker, true);
     }
@@ -280,8 +281,8 @@ static void test_hold_waits(void **state)
     world_close(&w);
 }
 
-// If a target dies before it owns a partition, the run continues, and its moves
-// disappear.
+// If a target dies before it owns a partition, the run continues, and the
+// moves to it disappear.
 static void test_target_dies(void **state)
 {
     (void)state;
@@ -316,7 +317,8 @@ static void test_target_dies_empty(void **state)
     assert_int_equal(roster()->epoch, 1);
     check_log("the move of partition 0 (sparse) from server ", true);
     check_log(" was given up: server 2 (host:13) is gone", true);
-    assert_int_equal(member_rank(add_late(false)->m), 2); // another one takes its rank
+    // A new server takes the rank of the dead one.
+    assert_int_equal(member_rank(add_late(false)->m), 2);
     world_run(&w, 120 * SECONDS);
     assert_int_equal(roster()->epoch, 1 + 63);
     world_close(&w);
@@ -411,7 +413,7 @@ static void test_full_target(void **state)
     world_close(&w);
 }
 
-// State of a program's own handlers does not move.
+// The partitions of a server whose own handlers have state do not move.
 static void test_fixed(void **state)
 {
     (void)state;

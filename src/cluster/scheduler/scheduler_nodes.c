@@ -246,7 +246,7 @@ static uint32_t new_id(struct scheduler *s, const struct msg_join *m, uint32_t r
     return first + 2 * (wanted + (serves ? s->more_servers++ : s->more_workers++));
 }
 
-// Returns false if memory is out.
+// Fills in a new node. Returns false if memory is out.
 static bool fill_node(struct scheduler *s, struct sched_node *n, uint32_t process,
                       const struct msg_join *m)
 {

@@ -1,5 +1,5 @@
-// The last operations: joins, deaths, admin operations and what else an operator asks about
-// afterwards, with who asked and when. tug status shows them.
+// Records the last operations, which tug status shows: joins, deaths, orders and whatever
+// else an operator may ask about later, each with its time and who asked for it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

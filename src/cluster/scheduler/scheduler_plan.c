@@ -163,7 +163,8 @@ int scheduler_drain(struct scheduler *s, uint32_t process, bool back)
     return scheduler_plan(s, false, why);
 }
 
-// Returns why this node cannot be drained, or cannot be kept; NULL if it can.
+// Returns why this node cannot be drained (or, to cancel a drain, cannot be
+// kept); NULL if it can.
 static const char *drain_fault(struct scheduler *s, const struct sched_node *n,
                                const struct msg_drain *m, char to[ERR_TEXT_MAX])
 {

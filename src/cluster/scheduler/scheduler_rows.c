@@ -4,8 +4,8 @@
 //
 // The rows of leases, with the passes of a driver, are in cluster/leases.
 //
-// Not kept: links, signs of life and times, which begin anew; arrivals at barriers that are
-// not complete, which members ask for again.
+// Not kept: links, signs of life and times, which begin anew; and arrivals at barriers
+// that are not complete, since members repeat these requests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -14,7 +14,8 @@
 #include "cluster/row.h"
 #include "cluster/scheduler/scheduler_keep.h"
 
-enum { FORMAT = 3 }; // of the rows; another one is refused
+// Version of the format of rows; a journal with another version is refused.
+enum { FORMAT = 3 };
 
 static void row_err(struct row *r, struct err *e)
 {
@@ -138,8 +139,8 @@ static void row_node(struct row *r, struct scheduler *s, struct sched_node *n)
         n->stop_at = stopped;
 }
 
-// Completed generations only: a process whose barrier is not complete comes again, with
-// the bytes that it brings.
+// Only completed generations are kept: a process whose barrier is not complete asks
+// again, and brings its bytes again.
 static void row_barriers(struct row *r, const struct scheduler *s, struct process *p)
 {
     for (int g = 0; g < SCHEDULER_GROUPS; g++) {
@@ -225,7 +226,8 @@ uint32_t scheduler_rows_count(const struct scheduler *s, enum row_kind kind)
     }
 }
 
-// Makes the entry that a row is read into. Rows of a kind come in their order.
+// Makes room for the entry into which a row is read. Rows of one kind are in ascending
+// order.
 static bool make_entry(struct scheduler *s, enum row_kind kind, uint32_t i)
 {
     if (kind == ROW_NODE && i == s->n_nodes && i < ROSTER_MAX_NODES)

@@ -92,8 +92,8 @@ static void put_nodes(const struct scheduler *s, struct json_out *o)
     json_out_close(o, ']');
 }
 
-// Writes the owners as runs [first partition, partitions, node], which are few: a ring
-// places partitions by ranges.
+// Writes the owners as a list of runs [first partition, number of partitions, node]. The
+// list is short if partitions are placed by ranges.
 static void put_owners(const struct scheduler *s, int space, struct json_out *o)
 {
     const struct roster *r = &s->roster;

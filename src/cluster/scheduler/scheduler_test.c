@@ -151,7 +151,7 @@ static void test_loops(void **state)
     const json_t *o;
     json_array_foreach(json_object_get(told, "operations"), i, o)
         joins += strcmp(json_string_value(json_object_get(o, "what")), "join") == 0;
-    assert_int_equal(joins, 3); // of processes, and not of their loops
+    assert_int_equal(joins, 3); // each process counts once, not each of its loops
     json_decref(told);
     world_crash(&w.actors[2]);
     world_crash(&w.actors[0]);
