@@ -44,7 +44,7 @@ enum { ACCESSOR_MAX_GROUPS = 2, ACCESSOR_MAX_STATS = 256 };
 #define ACCESSOR_NO_COUNT UINT32_MAX
 
 struct accessor_group {
-    uint32_t weights; // the column of the first weight
+    uint32_t weights; // column of the first weight
     uint32_t n;
     // Number of weights, from the first, with random initial values; all further weights
     // begin with 0.
@@ -196,8 +196,8 @@ struct accessor_update {
     float *const *rows;
     // The gradients of each group, for each row.
     const float *const *gradients[ACCESSOR_MAX_GROUPS];
-    // `occurrences` and `squares` are not read if rows do not have a count; both are then
-    // 1 for every row.
+    // `occurrences` and `squares` are not read if rows do not have a count; both then
+    // count as 1 for every row.
     const float *occurrences; // number of occurrences of each row in the batch
     // The sum of u^2 over each row's occurrences, u being the feature's value.
     const float *squares;

@@ -137,7 +137,8 @@ int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
-    if (theirs && accessor_has_life(c)) // without a lifecycle embedx is never made late
+    // Embedx can be made late only in rows with a lifecycle.
+    if (theirs && accessor_has_life(c))
         o->life.embedx_late = true;
     return 0;
 }

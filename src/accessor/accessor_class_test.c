@@ -43,12 +43,13 @@ static void layouts(void **state)
         assert_int_equal(packed.groups[0].weights, a.pulled_stats);
     }
     struct accessor_options o = accessor_usual("ctr", 6);
-    // The rule has one state for the whole vector.
+    // This rule has one state for the whole vector, not one for each weight.
     o.extra = rule_defaults(RULE_ADAGRAD_ROW);
     assert_int_equal(accessor_made(&o).extra_width, 7);
 }
 
-// Initial rows and extra rows get the same random numbers as one long row.
+// Random weights in an initial row and its extra row are the same as if
+// both were one long row.
 static void first_rows(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void test_features(void **state)
     o.random = 7;
     assert_int_equal(accessor_make(&a, &o, &e), TUG_EUSAGE);
     o.random = 0;
-    o.extra.block = 1; // each weight has its own sum, however many weights there are
+    o.extra.block = 1; // each weight has a sum of its own, although the group has several
     assert_int_equal(accessor_make(&a, &o, &e), 0);
     assert_int_equal(a.groups[1].n_state, 6);
     o.dim = 0;

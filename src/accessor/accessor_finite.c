@@ -132,8 +132,7 @@ bool accessor_row_tame(const struct accessor *a, const float *row, const float *
     return true;
 }
 
-// Gradients are divided by the shows, or the occurrences, which follow the gradients in a
-// push.
+// A push has the divisors of gradients (shows or occurrences) after the gradients.
 bool accessor_push_tame(const struct accessor *a, const float *values, size_t n,
                         float most)
 {

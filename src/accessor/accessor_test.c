@@ -109,7 +109,7 @@ static void naive(const struct accessor *a, float *row, const float *push, float
     }
 }
 
-// Updating any number of rows together gives each row the result that it gets alone.
+// Updating several rows together must give each row the same result as updating it alone.
 static void check_update(const struct accessor *a, size_t n, float scale, bool packed)
 {
     static struct rows got, want;
@@ -155,8 +155,7 @@ static void check_update(const struct accessor *a, size_t n, float scale, bool p
     accessor_scratch_fini(&s);
 }
 
-// Switches clips and bounds on that some gradients and weights reach, or switches them
-// off.
+// Sets clips and bounds that some gradients and weights reach, or removes them.
 static void limit(struct accessor *a, bool on)
 {
     for (uint32_t g = 0; g < a->n_groups; g++) {

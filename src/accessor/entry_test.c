@@ -150,7 +150,7 @@ static void repetitions(void **state)
     entry_close(zero);
 }
 
-// Impossible shows and clicks count as 0.
+// Shows and clicks that are NaN or negative count as 0.
 static void odd_shows(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ int life_check(const struct life *l, struct err *e)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         TRY(check_number(numbers[i].name, numbers[i].x, numbers[i].low, numbers[i].high,
                          e));
-    if (l->ttl_steps > INT32_MAX) // a row holds only 32 bits of the step
+    if (l->ttl_steps > INT32_MAX) // a row stores only 32 bits of a step
         return err_set(e, TUG_EUSAGE, "ttl-steps is %llu; it must be at most %d",
                        (unsigned long long)l->ttl_steps, INT32_MAX);
     return 0;

@@ -184,7 +184,7 @@ static void lives(void **state)
         }
 }
 
-// Counts go beyond 2^24, at which floats stop counting.
+// Shows are counted beyond 2^24, at which floats stop counting.
 static void many_shows(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void many_shows(void **state)
     }
 }
 
-// No push can make a row that thresholds would never remove.
+// No push can give a row statistics with which no threshold would ever remove it.
 static void bad_pushes(void **state)
 {
     (void)state;

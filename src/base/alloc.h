@@ -14,7 +14,7 @@
 
 void *mem_alloc(size_t bytes);
 void *mem_zalloc(size_t bytes);
-void *mem_array(size_t n, size_t bytes);  // n elements, not zeroed
+void *mem_array(size_t n, size_t bytes);  // room for n elements, not zeroed
 void *mem_realloc(void *p, size_t bytes); // on failure p stays valid and unchanged
 void *mem_realloc_array(void *p, size_t n, size_t bytes);
 // Makes room for `n` elements in *p_array, which has room for *p_cap: an array that grows
@@ -52,9 +52,9 @@ bool mem_commit(void *p, size_t old_bytes, size_t new_bytes);
 // has read files for a while, caches fill nearly all memory.)
 uint64_t mem_available(void);
 
-// Functions for tests. mem_fault_after(n) makes the (n+1)-th allocation from now on fail,
-// and only that one; n < 0 cancels this. mem_faulted returns whether that allocation has
-// failed.
+// These functions are for tests. mem_fault_after(n) makes the (n+1)-th allocation from
+// now on fail, and only that one; n < 0 cancels this. mem_faulted returns whether that
+// allocation has failed.
 void mem_fault_after(long n);
 bool mem_faulted(void);
 size_t mem_live(void); // number of allocations and mappings not freed yet

@@ -19,8 +19,8 @@ static void test_empty(void **state)
     buf_free(&b);
 }
 
-// Compares random additions to a buffer with a plain array as large as the buffer's
-// maximum.
+// Makes random additions to a buffer and to a plain array of the buffer's maximum
+// size, and compares them.
 static void test_against_an_array(void **state)
 {
     (void)state;

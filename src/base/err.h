@@ -35,11 +35,13 @@ enum reason {
     REASON_KEYS_UNKNOWN = 1, // a loop does not have the list of keys that a request names
     REASON_NO_ROOM = 2,      // there is no room now: the request may be sent again
     REASON_NOT_FINITE = 3, // `about` is the key whose row a push would have made infinite
-    // `about` is the table's next batch, which is after the save's.
+    // The table has already passed the batch of the save; `about` is the table's next
+    // batch.
     REASON_SAVE_PASSED = 4,
     REASON_TABLE_UNKNOWN = 5, // a server does not have the table
     REASON_TABLE_DIFFERS = 6, // `about` is a table number, which another table has
-    // The scheduler ended this process with the run; `about` is the reason of the run.
+    // The scheduler ended this process because the run has ended; `about` is the reason
+    // with which the run ended.
     REASON_RUN_ENDED = 7,
     REASON_DIVERGED = 8,    // weights, scores or updates of the training became infinite
     REASON_SAVE_FAILED = 9, // a save of the training could not be written
@@ -73,7 +75,7 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // Appends to the text of *e (which may be NULL); the code and the reason stay.
 void err_add(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-// Returns the reason of the error; of REASON_RUN_ENDED, the reason of the run.
+// Returns the error's reason; for REASON_RUN_ENDED, the reason with which the run ended.
 enum reason err_reason(const struct err *e);
 
 // Makes *e (which may be NULL) the error *why; returns its code.
@@ -89,8 +91,8 @@ int err_nomem(struct err *e, const char *what);
 const char *err_text(int code); // the text of a code: "bad input data or file"
 int err_exit_code(int code);    // fixed for scripts: 0, 2, 3, 4, 5 or 130
 
-// These macros return the given code where the compiler and the analyzer can see it. So
-// both know that code after a TRY runs only after success.
+// These macros return the given code in the caller's own code, where the compiler and the
+// analyzer can see it: they know then that the lines after a TRY run only after success.
 #define err_set(e, code, ...)                                                            \
     ({                                                                                   \
         const int err_code_ = (code);                                                    \

@@ -114,7 +114,7 @@ static void test_long_text_is_cut(void **state)
     assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
 }
 
-// For all lengths, the reason stays complete and no buffer overflows.
+// Context of any length leaves the reason complete, and no buffer overflows.
 static void test_wrap_keeps_the_reason(void **state)
 {
     (void)state;

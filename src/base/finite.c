@@ -10,7 +10,7 @@
 // Compares the bits without the sign as signed integers, which even the oldest vector
 // instructions can compare.
 static const int32_t infinity = 0x7f800000;
-// the smallest float that bf16 rounds to infinity
+// the smallest float that is rounded to infinity when it becomes a bf16
 static const int32_t infinite_bf16 = 0x7f7f8000;
 
 static bool all_below(const char *p, size_t n, int32_t limit)

@@ -39,7 +39,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// A quantile lies in the bucket of the time at that rank.
+// The quantile must lie in the same bucket as the time at that rank.
 static void check_quantile(const struct histogram *h, const uint64_t *sorted, double q)
 {
     size_t rank = (size_t)ceil(q * TIMES);

@@ -11,7 +11,7 @@
 
 struct page {
     struct buf b;
-    int rc; // the first error
+    int rc; // code of the first error; 0: none
     // The caller's locale, and the one with decimal points for numbers; 0: not open.
     locale_t callers, points;
 };

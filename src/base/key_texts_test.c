@@ -1,4 +1,4 @@
-// Compares texts of keys with an array of them.
+// Compares the texts of keys with those in a plain array.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/key_texts.h"

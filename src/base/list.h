@@ -20,7 +20,7 @@
         (last) = (x);                                                                    \
     } while (0)
 
-// Takes x, which must be in the list, out; x keeps its own links.
+// Removes x, which must be in the list; x keeps its own links.
 #define list_remove(first, last, x, before, behind)                                      \
     do {                                                                                 \
         if ((x)->before != NULL)                                                         \

@@ -109,7 +109,7 @@ static int bench_command(const void *values, const struct options *options_given
     struct bench_options o = v->o;
     const char *name = v->names.n == 1 ? v->names.items[0] : "";
     o.threads = model_threads(v->threads);
-    o.sockets = v->transport == 1; // index into "tcp unix"
+    o.sockets = v->transport == 1; // 1 is the index of "unix" in "tcp unix"
     // Polling pays only if each process has a core.
     uint64_t busy = strcmp(name, "van") == 0 ? 2 : o.servers + o.workers;
     if (o.spin_us < 0)

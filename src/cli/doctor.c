@@ -259,8 +259,8 @@ static void look_at_phase(struct examination *x, const json_t *s)
             tool_number(s, "workers_wanted"));
 }
 
-// Returns a worker's recent examples per second; NaN if the scheduler has not watched the
-// worker for long enough.
+// Returns a worker's recent examples per second; NaN if they cover less than
+// RECENT_SECONDS.
 static double recent_speed(const json_t *n)
 {
     const json_t *recent = json_object_get(n, "recent");
@@ -297,7 +297,7 @@ static void look_at_speed(struct examination *x, const json_t *s)
                 tool_number(slowest, "rank"), tool_text(slowest, "host"), least, most);
 }
 
-// Names workers, and the run, that make no progress.
+// Names workers without progress, and the run if it makes none.
 static void look_at_progress(struct examination *x, const json_t *s)
 {
     const json_t *run = json_object_get(s, "run");
@@ -371,7 +371,7 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
                     i, NODES_SECONDS);
             break;
         }
-        // a driver or worker may have left
+        // a driver or worker that has left is not missed
         if (!tool_true(n, "left") &&
             !is_told_elsewhere(json_object_get(status, "nodes"), n))
             examine_node(x, n);

@@ -267,7 +267,7 @@ static int check_training(int argc, char *const *argv, struct err *e)
 {
     struct train_options t = {0};
     struct options *parsed = NULL;
-    // so that warnings are left to the driver
+    // a role other than the driver's, so that warnings are left to the driver
     struct node n = {.options.role = WIRE_WORKER};
     struct train_setup *s = mem_zalloc(sizeof(*s));
     if (s == NULL)
@@ -360,7 +360,8 @@ static void tell_failure(void *ctx, const char *address, const struct err *why)
     at.address = address;
     if (v->http_wait <= 0)
         return;
-    node_catch_signals(); // the launcher's own handlers have gone with its processes
+    // The launcher's own handlers were removed when its processes had ended.
+    node_catch_signals();
     role_http_tell_failure(&at, why, v->http_wait);
 }
 

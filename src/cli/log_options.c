@@ -74,8 +74,8 @@ static void on_hangup(int number)
     errno = saved;
 }
 
-// Opens the file outside the handler of the signal, and at once: a server may log nothing
-// for hours, and a log rotation waits for the file to be opened again.
+// Opens the file on a thread, because a signal handler may not, and at once: a server may
+// log nothing for hours, and a log rotation waits for the file to be opened again.
 static void *reopen(void *arg)
 {
     (void)arg;
@@ -100,6 +100,7 @@ void log_options_catch(void (*end)(int number))
     if (rc != 0)
         return;
     pthread_detach(thread);
-    if (signal(SIGHUP, on_hangup) == SIG_IGN) // nohup ignores SIGHUP: keep that
+    // SIGHUP stays ignored if nohup made this process ignore it.
+    if (signal(SIGHUP, on_hangup) == SIG_IGN)
         signal(SIGHUP, SIG_IGN);
 }

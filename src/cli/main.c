@@ -129,7 +129,7 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
         struct buf b = BUF_INIT(1 << 20);
         rc = cli_print(&b, options_help(c->options, terminal_output_columns(), &b), e);
     } else if (rc == 0 && c->run_tail) {
-        int skip = own < argc ? own + 1 : argc; // skips "--"
+        int skip = own < argc ? own + 1 : argc; // skips the "--", too
         rc = c->run_tail(values, o, argc - skip, argv + skip, e);
     } else if (rc == 0) {
         rc = c->run(values, o, e);
@@ -196,7 +196,9 @@ int main(int argc, char **argv)
     static struct err e;
     descriptors_hold_standard();
     signal(SIGXFSZ,
-           SIG_IGN); // makes write(2) fail at a limit on file sizes, as on a full disk
+           // Without the signal, write(2) fails at a limit on file sizes, as on a full
+           // disk.
+           SIG_IGN);
     options_family = cli_tables;
     if (argc < 2) {
         short_usage(stderr);

@@ -19,7 +19,7 @@ static void print_metric(const char *name, double x)
         cli_printf("  %s none", name);
 }
 
-// The values come last, since their width varies.
+// The column of values comes last, because their width varies.
 static void print_groups(const struct eval_tables *of)
 {
     const struct group_table *t = &of->groups;
@@ -39,7 +39,8 @@ static void print_groups(const struct eval_tables *of)
     }
 }
 
-// Without an AUC (labels are numbers, or all of one class) the loss decides.
+// Prints importances by the loss, for data without an AUC (labels are numbers,
+// or all of one class).
 static void print_importance_of_loss(const struct importance *m)
 {
     cli_printf("  %12s  %8s  %8s  column\n", "loss rise", "loss", "rmse");

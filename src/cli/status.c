@@ -93,7 +93,7 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
                      "loop", json_object_get(node, "loop"));
 }
 
-// This is a node of the scheduler's answer, with its place in the order that people expect.
+// A node in the scheduler's answer, with its position in that answer.
 struct placed {
     json_t *node;
     int role;
@@ -233,7 +233,8 @@ static void print_placement(const json_t *placement)
             tool_number(space, "max_over_mean"));
 }
 
-// Prints a clock. A training has the pass in the upper half.
+// Prints a clock. In a training, the upper half of the clock is the pass, and the
+// lower half the batch.
 static void print_clock(const char *name, int64_t clock)
 {
     if (clock >> 32 > 0)
@@ -277,7 +278,7 @@ static void print_work(const json_t *s)
     size_t i;
     double pieces = pass != NULL ? tool_number(pass, "pieces") : 0;
     char of[64] = "";
-    if (pieces > 0) // 0: the number is unknown until a file was read to its end
+    if (pieces > 0) // the number of pieces is known (0: no file was read to its end yet)
         snprintf(of, sizeof(of), " of %.0f", pieces);
     if (pass != NULL)
         cli_printf("pass %.0f: %.0f%s pieces, %.0f examples%s\n",

@@ -186,7 +186,7 @@ void client_abandon(struct client *c, const struct err *why)
 static void look_at_peers(struct client *c, uint64_t now)
 {
     uint64_t next = VAN_NEVER;
-    c->next_due = VAN_NEVER; // the checks below may lower it again
+    c->next_due = VAN_NEVER; // lowered by the checks below
     for (size_t i = 0; i < c->n_peers; i++)
         next = min_u64(next, peer_tick(c->peers[i], now));
     c->next_due = min_u64(c->next_due, next);
@@ -208,7 +208,7 @@ static uint64_t client_on_tick(void *ctx, uint64_t now)
     client_check(c);
     if (c->stale)
         next = min_u64(next, now + 100 * MS);
-    if (c->over) // no timed work is left
+    if (c->over) // a client that is over has no timed work
         return min_u64(next, late);
     next = min_u64(next, hold);
     return min_u64(min_u64(next, late), c->next_due);

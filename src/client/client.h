@@ -1,9 +1,9 @@
-// The client: pushes and pulls of keys. Requests are cut into slices by the placement of
-// keys, many are in flight, and each push is applied exactly once, even if links break or
-// the placement changes.
+// The client: pushes and pulls of keys. Requests are cut into slices, one or more for
+// each server loop that owns some of the keys. Many requests are in flight at a time, and
+// each push is applied exactly once, even if links break or the placement changes.
 //
-// A state machine behind a van handler, with its member inside: the node of a worker (or
-// driver) is one client. Only client_wait (wait.c) waits: it polls the van until a
+// A client is a state machine behind a van handler, with its member inside: the node of a
+// worker (or driver) is one client. Only client_wait (wait.c) waits: it polls the van until a
 // request is done. A client has no thread and no lock: one thread uses it.
 //
 // Keys and order. A request's keys must be distinct. Keys are sent in groups, one for
@@ -45,11 +45,14 @@ struct client_options {
     void *view_ctx;
     uint64_t connect_timeout_ns; // time limit for connecting to a server loop; 0: 10 s
     uint64_t request_timeout_ns; // time limit of a request; 0: 60 s
-    uint64_t admin_timeout_ns; // time limit of admin operations, saves, loads; 0: 1 hour
-    uint64_t resend_ns; // a slice without an answer is sent again after this; 0: never
-    bool bf16;          // values are sent as bf16
-    bool pack_keys;     // keys are sent packed if that takes fewer bytes
-    bool cache_keys;    // a key list is sent once, then its signature
+    // Time limit of admin operations, saves and loads; 0: 1 hour.
+    uint64_t admin_timeout_ns;
+    // Time after which a slice without an answer is sent again; 0: never.
+    uint64_t resend_ns;
+    bool bf16;      // values are sent as bf16
+    bool pack_keys; // keys are sent packed if that takes fewer bytes
+    // A list of keys is sent only once; later requests send its signature.
+    bool cache_keys;
 };
 
 int client_open(struct client **ret, const struct client_options *o, struct err *e);
@@ -88,8 +91,8 @@ struct client_push {
     float rate, pass; // the factor of the learning rate, and the pass, as in msg_push
     bool again;       // the examples were pushed in an earlier pass (WIRE_AGAIN)
     // For tables of mode sync: the batch and the part of it. The push is sent to all
-    // loops, also to those without its keys, unless `fixed_keys` says that every part of
-    // every batch has the same keys.
+    // loops, also to those without its keys, unless the table's option `fixed_keys` says
+    // that every part of every batch has the same keys.
     uint64_t clock;
     uint8_t micro, micros;
     bool fixed_keys;
@@ -109,11 +112,12 @@ struct client_pull {
     uint32_t table;
     const uint64_t *keys;
     size_t n;
-    float *values; // n x pull width; with whole_rows n x width
+    float *values; // gets n x pull width floats; with whole_rows n x width
     bool whole_rows;
     uint8_t *found; // gets 1 for each key with a row, else 0; may be NULL
     uint64_t clock;
-    bool all_loops; // also waits for the clock on loops without keys of the pull
+    // Also waits until the loops without keys of the pull have reached the clock.
+    bool all_loops;
     bool arranged;
     client_done_fn done;
     void *ctx;
@@ -127,8 +131,8 @@ client_ts client_push(struct client *c, const struct client_push *p, struct err 
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
 // A question to all loops, or, if the message has a field `table`, to the loops that have
-// partitions of this table. The fields `session` and `epoch` are filled in. Texts of the
-// message must live until the request ends.
+// partitions of this table. The message's fields `session` and `epoch` are filled in.
+// Texts of the message must live until the request ends.
 struct client_question {
     const char *says; // the question in errors, such as "a tick of"
     uint16_t type;
@@ -148,9 +152,9 @@ client_ts client_ask_loops(struct client *c, const struct client_question *q,
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_admin(struct client *c, uint32_t table, enum wire_admin what,
                        uint32_t other, struct err *e);
-// client_mean moves the rows of table `other`, which are a mean, towards the table's rows
-// by `share` (WIRE_MEAN). client_clock sets the number of the next batch of a table of
-// mode sync.
+// client_mean keeps in table `other` a running mean of the table's rows: it moves the
+// rows of `other` by `share` of the distance towards the table's (WIRE_MEAN).
+// client_clock sets the number of the next batch of a table of mode sync.
 client_ts client_mean(struct client *c, uint32_t table, uint32_t other, float share,
                       struct err *e);
 client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e);
@@ -162,12 +166,12 @@ client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret
 client_ts client_shrink(struct client *c, uint32_t table, float threshold,
                         uint64_t *ret_removed, struct err *e);
 client_ts client_day(struct client *c, uint32_t table, struct err *e);
-// Adds to this client's steps. *ret_global (may be NULL) becomes the steps of all
-// clients.
+// Adds `steps` to the number of training steps that this client has made. *ret_global
+// (may be NULL) becomes the sum of the numbers of all clients.
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
-// Raises the steps of all clients to `least` on each loop, if they are fewer there. A repeat
-// changes nothing.
+// Raises the sum of all clients' steps to `least` on each loop where it is smaller. A
+// repeat changes nothing.
 client_ts client_step_to(struct client *c, uint64_t least, struct err *e);
 // A save: each loop writes its rows as they were at one point in time, while training
 // continues (server/saves/save.h). The saver makes the directory before and the manifest
@@ -180,7 +184,7 @@ struct client_save {
     const char *path; // the save's directory, relative to the servers' save root
     const uint32_t *tables;
     size_t n; // 0: all tables
-    // Each loop saves its rows as they were after the marks of all living workers.
+    // Whether each loop saves its rows as they were after the marks of all living workers.
     bool marked;
     // Tables of mode sync: saves the rows before this batch; 0: the current rows.
     uint64_t clock;
@@ -200,13 +204,11 @@ client_ts client_save(struct client *c, const struct client_save *s,
 // Ends a save on all loops. If it was committed, `checksum` is that of its manifest.
 client_ts client_save_end(struct client *c, uint64_t id, bool committed,
                           uint64_t checksum, struct err *e);
-// Marks a save, which then has this worker's earlier pushes and not its later ones. The
+// Marks a save: it will contain this worker's earlier pushes and not its later ones. The
 // mark waits until the earlier pushes are acknowledged, and later pushes wait for the
 // mark. With tables of mode ssp or sync all workers must mark at the same clock.
-// Otherwise workers could wait for each other: one that has not marked for the pushes of
-// another, and those pushes for the mark.
-// `saver` is the session of the client that saves, or 0: after its end servers drop a mark
-// whose save has not begun, since it never will.
+// Otherwise a worker that has not marked yet could wait for another worker's pushes,
+// which wait for that mark.
 client_ts client_mark(struct client *c, uint64_t id, uint64_t saver, struct err *e);
 // Loads rows into a table from the table `name` of a save, which any number of loops may
 // have written. `path` is the save, relative to a root of the servers; `checksum` is that
@@ -274,7 +276,7 @@ int client_meet(struct client *c, uint8_t group, uint64_t timeout_ns,
 int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e);
 // Leaves the cluster, as member_leave does, and waits until the scheduler knows it.
 int client_leave(struct client *c, const struct err *why, struct err *e);
-// Lets the van work for a moment without waiting.
+// Lets the van handle the events that are there now, without waiting for others.
 int client_poll(struct client *c, struct err *e);
 void client_set_interrupt(struct client *c, const atomic_bool *interrupted);
 void client_set_timeout(struct client *c, uint64_t request_timeout_ns); // 0: 60 s

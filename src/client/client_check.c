@@ -1,6 +1,6 @@
 // Invariants of a client between two events, asserted after each event in builds with
 // assertions: each request is in the list of its state, each slice belongs to its request
-// and waits at one peer, numbers and pins are counted.
+// and waits at one peer, and the counts of numbers and pins are right.
 //
 // No assertion depends on what servers or the scheduler send.
 //
@@ -21,8 +21,8 @@ struct counted {
     size_t queued, marks, admins, specs;
 };
 
-// A timestamp finds its request without a search, and never a later request in the same
-// slot.
+// A timestamp leads to its request without a search, and never to a later
+// request in the same slot.
 static void request_is_found(const struct client *c, const struct request *r)
 {
     size_t slot = r->ts & (SLOT_MAX - 1);
@@ -55,7 +55,7 @@ static void deadline_is_in_order(const struct request *r)
 }
 
 // An answer finds its slice by number, and the request through the slice; both must be
-// those that sent the question.
+// those for which the message was sent.
 static void slice_is_found(const struct client *c, const struct request *r,
                            const struct slice *s)
 {
@@ -242,8 +242,9 @@ static void peers_hold(const struct client *c, struct counted *all)
     assert(all->waiting == all->slices); // each slice waits at its peer exactly once
 }
 
-// Each use of a request's memory by the van is a pin: with a pin too few the caller would
-// own arrays that are still sent, with one too many the request would never end.
+// `pins` counts the uses of a request's memory by the van. If it were too low,
+// the caller would get back arrays that are still being sent; if too high, the
+// request would never end.
 static void pins_hold(const struct client *c, struct counted *all)
 {
     for (size_t i = 0; i < c->n_requests; i++) {
@@ -290,8 +291,8 @@ static void ended_are_in_their_list(const struct client *c)
     assert(last == c->ended_last);
 }
 
-// Tables are found by binary search, and an answer that makes one known finds room for
-// it.
+// Tables are found by binary search, and there is room for each table that an
+// answer may make known.
 static void tables_hold(const struct client *c, const struct counted *all)
 {
     assert(c->n_tables + all->specs <= c->max_tables);
@@ -314,7 +315,8 @@ static void partition_has_its_place(const struct client *c, int space, uint32_t 
     assert(p->loops[loop] != NULL && p->loops[loop]->client == c);
 }
 
-// Placements follow the member's roster, unless memory was out for the newest.
+// Placements are those of the member's roster, unless there was no memory for the newest
+// one.
 static void placements_hold(const struct client *c, uint64_t turn)
 {
     const struct roster *r = member_roster(c->member);

@@ -8,7 +8,7 @@
 enum { OPEN = 4 };
 
 static struct cluster *cluster;
-static struct client *c; // has four pushes that the servers do not answer
+static struct client *c; // has four pushes in flight, which the servers do not answer
 static uint64_t keys[KEYS];
 static float values[KEYS * WIDTH];
 

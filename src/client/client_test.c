@@ -1,4 +1,4 @@
-// Tests the client with servers written by hand, in a simulated network.
+// Tests the client in a simulated network with fake servers (the test's own code).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -472,8 +472,8 @@ static void test_deadline_names_who_is_silent(void **state)
     fake_close(c);
 }
 
-// If one value for one server is not finite, no server gets its part of the push, and the
-// next push works.
+// If one value for one server is not finite, no server gets any part of the push,
+// and the next push works.
 static void test_values_that_are_not_finite(void **state)
 {
     (void)state;
@@ -555,7 +555,7 @@ static void test_lists_of_keys(void **state)
     fake_close(c);
 }
 
-// Keys that are small numbers are sent in fewer bytes.
+// Keys that are small numbers are packed into fewer bytes.
 static void test_packed_keys(void **state)
 {
     (void)state;

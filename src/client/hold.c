@@ -8,7 +8,8 @@
 
 #include "client/private.h"
 
-enum { AGAIN_MS = 5 }; // pause after the answer that partitions are being handed over
+// Pause before asking again, after the answer that partitions are being handed over.
+enum { AGAIN_MS = 5 };
 
 void hold_take(struct client *c)
 {

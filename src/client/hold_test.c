@@ -1,7 +1,7 @@
 // The scheduler keeps the placement while admin operations and saves are open. The client
 // sends them only after the scheduler has confirmed the client's placement, and releases
-// the placement afterwards. New tables, ticks, steps and marks are cut anew when it
-// changes.
+// the placement afterwards. New tables, ticks, steps and marks do not hold it: they are
+// cut into slices anew when it changes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -110,7 +110,7 @@ static void test_given_up(void **state)
     fake_close(c);
 }
 
-// Serves whole requests in the newest epoch only.
+// Serves `whole` requests only if they name the newest epoch.
 static bool exact(struct server *s, van_link link, const struct van_message *m)
 {
     uint64_t epoch = m->type == MSG_TABLE  ? m->m->table.epoch
@@ -147,7 +147,7 @@ static void test_whole_requests(void **state)
                                    : client_mark(c->client, 9, 0, &e);
         assert_int_equal(fake_wait(c, ts, &e), 0);
         assert_true(n_turned_away > 0);
-        assert_true(n_obeyed >= 2); // by both loops
+        assert_true(n_obeyed >= 2); // both loops have obeyed
     }
     fake_close(c);
 }

@@ -53,8 +53,7 @@ static void lost(struct peer *p)
         s->due = 0;
         if (s->placing) {
             s->placing = false;
-            s->request
-                ->pins--; // the request has a slice, so that this is not its last pin
+            s->request->pins--; // not the last pin, because the request still has a slice
         }
     }
 }
@@ -68,8 +67,8 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
 }
 
 // Lets slices for which the loop had no room wait for their pause on a new link, too. The
-// other slices are sent first. They may make room, and while links break after a few
-// messages, they would never arrive behind many slices that are refused again.
+// other slices are sent first. Serving them may make room. And if links break after a few
+// messages, they would never arrive if many slices came first that are refused again.
 static void greeted(struct peer *p, uint64_t now)
 {
     for (struct slice *s = p->first; s != NULL; s = s->behind)
@@ -163,7 +162,7 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
 }
 
 // Returns since when requests wait for a loop that cannot be reached or does not answer a
-// PING (see cluster/silence.h); `now` if none waits.
+// PING (see cluster/silence.h). Returns `now` if no request waits for it.
 static uint64_t away_since(struct peer *p, uint64_t now)
 {
     if (p->s.state == SESSION_OPEN || p->first == NULL)

@@ -61,7 +61,7 @@ static void test_lists_that_are_forgotten(void **state)
         assert_false(peer_knows(p, i, 1000));
     peer_forgets(p, 99);
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
-    peer_forgets(p, 2); // only the first time, as if a message was lost
+    peer_forgets(p, 2); // only once, as if a message was lost
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
     assert_false(peer_knows(p, 2, 1000));
     peer_forgets(p, 3);
@@ -153,8 +153,8 @@ static void test_given_up_request_holds_no_memory(void **state)
     fake_close(c);
 }
 
-// A loop that has no room for the first of two pushes, and answers the second one only
-// after its link was broken.
+// State of a fake loop that has no room for the first of two pushes, and answers the
+// second one only after its link was broken.
 static struct {
     uint64_t refused, first; // numbers of the push without room, and of a link's first
     uint32_t links;
@@ -178,7 +178,7 @@ static bool serve_narrowly(struct server *s, van_link link, const struct van_mes
     return number != narrow.refused && narrow.links == 1;
 }
 
-// On a new link the requests that were refused for lack of room come after the others.
+// On a new link, requests that were refused for lack of room are sent after the others.
 static void test_refused_come_last_on_a_new_link(void **state)
 {
     (void)state;
@@ -213,8 +213,8 @@ static void test_refused_come_last_on_a_new_link(void **state)
     fake_close(c);
 }
 
-// A loop without room for a push, which then takes it for a push of an older placement, and
-// keeps the third one without an answer until its link is broken.
+// State of a fake loop. It has no room for a push, then refuses it because of an older
+// placement, and does not answer it the third time, until its link is broken.
 static struct {
     uint32_t refused, kept;
     uint64_t greeted_at, sent_at; // on the second link
@@ -239,8 +239,8 @@ static bool serve_later(struct server *s, van_link link, const struct van_messag
     return true;
 }
 
-// A slice that was refused for another reason after a lack of room does not wait on a new
-// link.
+// If a slice was last refused for another reason than lack of room, it does
+// not wait on a new link.
 static void test_room_that_was_found(void **state)
 {
     (void)state;

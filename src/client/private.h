@@ -25,8 +25,8 @@
 #include "protocol/keys.h"
 #include "protocol/limits.h"
 
-// An id is count << SLOT_BITS | slot: the slot finds it without a search, and the count
-// makes it unique.
+// The id of a request or slice is count << SLOT_BITS | slot. By the slot it is found without
+// a search, and the count makes it unique.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
 
 #define MS ((uint64_t)1000000)
@@ -100,7 +100,8 @@ struct request_kind {
     bool blocks;
     // The request waits for all earlier pushes, and later pushes wait for it.
     bool stands_alone;
-    // A loop's refusal does not end the request, because another loop may know the answer.
+    // A loop's refusal does not end the request, because another loop may be able to
+    // answer.
     bool anyone_knows;
     bool of_partition; // the request is about a partition, not keys (slice_cut_partition)
     bool holds;        // no partition may change its owner while the request is open
@@ -268,7 +269,7 @@ struct lane {
 
 // See hold.c.
 struct hold {
-    uint32_t users; // requests that hold, and 1 for `save`
+    uint32_t users; // number of requests that hold, plus 1 for `save`
     uint64_t save;  // save whose end the client has not reported yet; 0: none
     uint64_t epoch; // epoch of the placement that the scheduler keeps; 0: it keeps none
     // The scheduler was asked to keep the placement and was not told to release it.
@@ -304,12 +305,14 @@ struct client {
     size_t n_former, max_former;
 
     struct request *first, *last; // open and queued requests, in the order of their calls
-    struct lane main;             // the lane of all other requests
+    // The lane of all requests other than gradients of sync tables.
+    struct lane main;
     struct request *ended, *ended_last; // requests whose callbacks have to be called
     struct numbers admins;              // numbers of admin operations
-    uint64_t steps;                     // steps of this session
-    struct request *marking;            // the mark in flight; NULL: none
-    size_t n_marks;                     // marks that have not ended
+    // Number of training steps that this client has reported.
+    uint64_t steps;
+    struct request *marking; // the mark in flight; NULL: none
+    size_t n_marks;          // marks that have not ended
     struct hold hold;
     uint64_t next_due; // earliest time at which a slice or peer has timed work
     struct request **requests, *free_requests;
@@ -342,7 +345,7 @@ void *staging_take(struct request *r, size_t bytes);
 void staging_give_all(struct request *r);
 void memory_free(struct client *c);
 
-// The spec of requests that are about no table.
+// The spec in requests that are not about a table.
 extern const struct table_spec request_no_table;
 
 // ---------------------------------------------------------------- request.c
@@ -395,9 +398,10 @@ void request_advance(struct client *c, uint64_t now); // starts queued requests
 
 // ---------------------------------------------------------------- hold.c
 
-void hold_take(struct client *c); // one more request holds
+void hold_take(struct client *c); // counts one more request that holds
 void hold_give(struct client *c);
-// Holds until the end of this save, in place of an earlier one. Ends that hold if id is 0.
+// Holds until the end of the save `id`, instead of the save before. Ends the
+// save's hold if id is 0.
 void hold_save(struct client *c, uint64_t id);
 // Returns whether the scheduler keeps the placement that the client has.
 bool hold_is_on(const struct client *c);
@@ -437,7 +441,7 @@ void peers_message(struct client *c, van_link link, const struct van_message *m,
 void peer_break(struct peer *p, const struct err *why, uint64_t now);
 // Does the peer's timed work. Returns when to call it again.
 uint64_t peer_tick(struct peer *p, uint64_t now);
-// Returns whether the loop can remember a list of `bytes` bytes.
+// Returns whether the loop has enough room to remember a list of `bytes` bytes.
 bool peer_has_room(const struct peer *p, size_t bytes);
 // Returns whether the loop has the list, and notes that it will have it after the message
 // that is sent now.

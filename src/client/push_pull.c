@@ -44,7 +44,8 @@ static int prepare_keys(struct request *r, const uint64_t *keys, bool arranged)
     if (arranged) {
         int rc = slice_cut(r);
         if (rc !=
-            // TUG_EUSAGE: the placement has changed since the keys were arranged.
+            // an error other than TUG_EUSAGE; that one means that the placement has
+            // changed since the keys were arranged, so they are arranged again below
             TUG_EUSAGE)
             return rc;
     }

@@ -1,8 +1,8 @@
 // Requests, from the call that makes them to the callback with their result, and their
 // deadlines.
 //
-// A request that has failed or was cancelled is dropped at once; later answers to it find
-// no slice. Its push number counts as closed, so that the low-water mark passes it.
+// A request that has failed or was cancelled is dropped at once, so that later answers to
+// it are ignored. Its push number counts as closed, so that the low-water mark passes it.
 // Servers acknowledge messages of it that arrive afterwards, but do not apply them.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -268,7 +268,7 @@ static void say_who_is_missing(const struct request *r, struct err *e)
                                        : who);
 }
 
-// Deadlines ascend in the list, except those of the few requests that may take long.
+// Only the few requests that may take long are not in the order of their deadlines.
 uint64_t request_check_deadlines(struct client *c, uint64_t now)
 {
     uint64_t next = VAN_NEVER;

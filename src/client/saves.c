@@ -317,7 +317,7 @@ static bool take_saved(struct slice *s, const struct van_message *is)
         err_set(&r->why, TUG_EDATA, "its list of files is cut short");
     if (m->step > into->step)
         into->step = m->step;
-    if (m->files.n > 0) // a loop without partitions of these tables says nothing of them
+    if (m->files.n > 0) // a loop without partitions of these tables has no files of them
         into->published = first || into->published == m->published ? m->published : 0;
     return more == 0;
 }

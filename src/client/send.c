@@ -50,7 +50,7 @@ void slice_send(struct slice *s, uint64_t now)
     uint64_t id = s->id;
     const struct request *r = s->request;
     int rc = r->kind->send != NULL ? r->kind->send(s) : request_send(s, r->message);
-    if (s->id != id) // the slice was given up while it was sent
+    if (s->id != id) // sending has ended the slice
         return;
     if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
         end_too_long(s, rc);
@@ -58,7 +58,8 @@ void slice_send(struct slice *s, uint64_t now)
     }
     s->sent = rc == 0;
     s->epoch = c->epoch;
-    if (rc != 0) // no memory, or the link has ended, whose handler deals with the slice
+    // Memory is out, or the link has ended and its handler will send the slice again.
+    if (rc != 0)
         s->due = now + 10 * MS;
     else
         s->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;

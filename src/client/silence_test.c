@@ -219,8 +219,8 @@ static bool mute_once(struct server *s, van_link link, const struct van_message 
     return false;
 }
 
-// A link brings the client's messages and no answers. The client sends requests
-// again, and these leave it, but they are not a sign of life of the server.
+// A link takes the client's messages but brings no answers. The client sends its requests
+// again; that they leave is not a sign of life of the server.
 static void test_half_dead(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static void test_half_dead(void **state)
 }
 
 static const struct van_ops *under;
-static uint64_t full_until; // bytes leave the link until this time
+static uint64_t full_until; // time until which the fake van sends bytes of its queue
 
 static uint64_t slow_queued(const struct van *v, van_link link)
 {
@@ -246,7 +246,8 @@ static uint64_t slow_queued(const struct van *v, van_link link)
     return under->queued(v, link) + left / MS;
 }
 
-// While a long message leaves, the PING behind it cannot, and nothing is tried.
+// While a long message is being sent, the PING after it has to wait, and the client does
+// not try a second link.
 static void test_long_message(void **state)
 {
     (void)state;

@@ -344,7 +344,7 @@ static int place_again(struct slice *s)
 // request has ended.
 bool slice_replace(struct slice *s)
 {
-    // slice_replace_all has cut whole requests anew when the placement changed
+    // whole requests were cut anew when the placement changed (slice_replace_all)
 
     if (s->placing || s->request->whole || is_well_placed(s))
         return false;

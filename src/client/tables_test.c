@@ -168,7 +168,8 @@ static void test_info_and_steps(void **state)
     assert_int_equal(global, 5 + most);
     assert_int_equal(fake_wait(c, client_step(c->client, 2, &global, &e), &e), 0);
     assert_int_equal(global, 7 + most);
-    // A number that the sum reaches goes to every loop, and adds nothing to the total.
+    // client_step_to sends the number to every loop, and adds nothing to
+    // the client's own total.
     assert_int_equal(fake_wait(c, client_step_to(c->client, 99, &e), &e), 0);
     for (int i = 0; i < MAX_SERVERS; i++)
         assert_int_equal(told_least[i], 99);
@@ -195,7 +196,8 @@ static void test_info_and_steps(void **state)
 // ---------------------------------------------------------------- saves
 
 static bool bad_save;
-static uint64_t turn_of; // id of the save to which the first loop has given the turn
+// Id of the save for which the first loop has said that it is its turn.
+static uint64_t turn_of;
 
 static bool save(struct server *s, van_link link, const struct van_message *m)
 {
@@ -339,7 +341,7 @@ static void test_no_memory(void **state)
     }
 }
 
-// Walks. A loop whose keys do not ascend would make the client walk for ever.
+// Walks. If a loop's keys did not ascend, the client would walk for ever.
 
 static uint64_t page[3];
 static uint32_t page_n;

@@ -101,7 +101,7 @@ static void on_answer(void *ctx, const struct van_message *m)
     struct asking *a = ctx;
     a->done = true;
     if (m == NULL)
-        a->rc = TUG_EIO; // the member has the reason
+        a->rc = TUG_EIO; // the member knows the reason
     else if (m->type == MSG_ERROR)
         a->rc = wire_refusal(&m->m->error, "the scheduler", &a->why);
     else if (a->answer != NULL)
@@ -129,7 +129,7 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
         rc = err_set(e, TUG_EIO, "the scheduler at %s has not answered (%s) for %.0f s",
                      c->o.member.scheduler, wire_name(type),
                      (double)c->o.request_timeout_ns * 1e-9);
-    if (!a->done) // a late answer must not use ctx
+    if (!a->done) // because a late answer must not use ctx
         member_unask(c->member, a);
     a->answer = NULL;
     if (rc != 0)

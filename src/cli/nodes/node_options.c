@@ -39,7 +39,7 @@ void node_catch_signals(void)
 {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    // The program nohup made this process ignore SIGHUP; leave it ignored.
+    // SIGHUP stays ignored if nohup made this process ignore it.
     if (signal(SIGHUP, on_signal) == SIG_IGN)
         signal(SIGHUP, SIG_IGN);
     log_options_catch(on_signal);
@@ -133,7 +133,7 @@ static void node_options_name(void *ctx, const char *path)
         return;
     snprintf(name, sizeof(name), "'%.*s'", (int)(at - base), base);
     if (strstr(f->all, name) != NULL)
-        return; // another run of that cluster
+        return; // another run of a cluster that was counted already
     if (f->n++ == 0)
         snprintf(f->cluster, sizeof(f->cluster), "%.*s", (int)(at - base), base);
     snprintf(f->all + end, sizeof(f->all) - end, "%s%s", end > 0 ? ", " : "", name);

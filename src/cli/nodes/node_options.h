@@ -48,7 +48,7 @@ struct node_values {
     "connect-timeout", F64_AT(node.connect_timeout, "SECONDS", seconds, 0.1, 86400),     \
         "how long to try to reach the scheduler, at the start and when the link breaks"
 
-// Several rows, with their braces.
+// Several rows of option tables, with their braces.
 #define NODE_REACH_OPTIONS(seconds)                                                      \
     {"cluster", .group = "Who may join", .fallback = "tug",                              \
      STRING_AT(node.cluster, "NAME"),                                                    \
@@ -164,7 +164,8 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
                      enum wire_role role, struct err *e);
 void opened_node_close(struct opened_node *n);
 
-// Set by SIGINT, SIGTERM and SIGHUP. A later signal (os/wish.h) ends the process.
+// Set by the first SIGINT, SIGTERM or SIGHUP. A second signal (os/wish.h)
+// ends the process at once.
 extern atomic_bool node_interrupted;
 void node_catch_signals(void);
 

@@ -19,7 +19,7 @@
 #include "train/facts.h"
 
 // How long a failed run waits for Prometheus, which asks once a minute or more often; and
-// the time between two looks.
+// the time between two checks.
 static const double read_seconds = 65;
 static const int look_ms = 20;
 
@@ -112,7 +112,8 @@ bool role_http_is_seen(const struct role_http *h)
 void role_http_await_seen(const struct role_http *h)
 {
     while (!role_http_is_seen(h))
-        (void)poll(NULL, 0, look_ms); // the monitor's threads have no event for us
+        // Only sleeps: the monitor's threads report no event.
+        (void)poll(NULL, 0, look_ms);
 }
 
 // ---------------------------------------------------------------- the scheduler

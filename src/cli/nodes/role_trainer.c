@@ -17,7 +17,7 @@
 
 enum {
     ASK_SECONDS = 60,
-    TELL_SECONDS = 1, // the run may have ended already
+    TELL_SECONDS = 1, // short, because the run may have ended already
 };
 
 struct trainer {

@@ -40,8 +40,8 @@ static int be_scheduler(const struct role *r, const struct node_values *of,
     struct options *o = NULL;
     TRY(from_environment(&cli_scheduler_options, &v, &o, e));
     scheduler_values_fill(&v, o, r);
-    if (r->scheme == ROLE_PADDLE) { // the role's host and port are those of a server; the
-                                    // scheduler has its own
+    // The role's host and port are those of a server; the scheduler has its own address.
+    if (r->scheme == ROLE_PADDLE) {
         v.node.scheduler = r->scheduler;
         v.node.host = NULL;
         v.node.port = 0;

@@ -28,11 +28,12 @@
 #include "train/saved/saved.h"
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
-static const uint64_t look_ns = 20000000;  // the same when the run has ended
+// Time between two checks when the run has ended.
+static const uint64_t look_ns = 20000000;
 
 enum {
     LEAVE_SECONDS = 30, // longer than it takes to replace a silent link
-    LATE_SECONDS = 3,   // with tells_late
+    LATE_SECONDS = 3,   // time for which the scheduler stays with `tells_late`
 };
 
 #define OPTIONS_OF struct scheduler_values

@@ -76,8 +76,8 @@ static void end_telling(struct told *t)
 
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
 {
-    atomic_bool leave = false; // set when a signal asks for an end and the run can go on
-                               // without this worker
+    // Set when a signal has asked for an end and the scheduler lets this worker leave.
+    atomic_bool leave = false;
     struct train_setup s = {.interrupted = &leave};
     struct opened_node n;
     struct told told = {.asked = (int64_t)v->node.rank};
