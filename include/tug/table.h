@@ -372,7 +372,7 @@ struct tug_accessor {
     const char *name, *about;
     uint32_t stats;  // number of floats of statistics in a row
     uint32_t pushed; // number of floats that follow the gradients in a push
-    // A pull returns the first `pulled` floats of the statistics before the weights.
+    // A pull returns, before the weights, the first `pulled` floats of the statistics.
     uint32_t pulled;
     // Adds the `pushed` floats of a push to the statistics. It is not called for examples
     // that are pushed again (tug_again). NULL: adds nothing.

@@ -133,8 +133,8 @@ static void print_text(const struct result *r)
         cli_printf("saved to %s\n", r->out);
 }
 
-// Prints that the run had ended before this command, with its save and advice. A run with
-// passes left was stopped early.
+// Prints that the run had ended before this command, with its save and advice. If the run
+// has passes left, it was stopped early.
 static void print_nothing(const struct result *r, const struct train_result *t,
                           const struct train_config *c)
 {

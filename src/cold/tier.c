@@ -453,7 +453,7 @@ int tier_each(struct tier *t, uint32_t partition, uint64_t from, tier_row_fn row
     r->readoptions_set_iterate_upper_bound(reading, limit, sizeof(limit));
     r->readoptions_set_fill_cache(
         reading,
-        0); // rows that are read once must not displace cached rows
+        0); // so that rows that are read only once do not displace cached rows
     rocksdb_iterator_t *it = r->create_iterator(t->db, reading);
     r->iter_seek(it, first, sizeof(first));
     int rc = each(t, it, row, ctx, e);

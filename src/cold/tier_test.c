@@ -129,7 +129,7 @@ static void check_each(struct tier *t, const struct map *m, uint32_t p, uint32_t
         assert_int_equal(m->rows[p][c.at].size, 0);
 }
 
-// Number of keys that check_get has asked for, and that had rows.
+// `asked`: number of keys that check_get has asked for; `there`: those that had rows.
 static size_t asked, there;
 
 // Gets random keys, some of them repeatedly, in random order, and compares their rows
@@ -652,7 +652,7 @@ static int child_full(const char *path)
     assert_int_equal(tier_flush(t, &e), TUG_EIO);
     if (strstr(e.text, path) == NULL || strstr(e.text, "ulimit -f") == NULL)
         fail_msg("%s", e.text);
-    // No row is lost while the process lives.
+    // While the process lives, no row is lost.
     for (uint64_t k = 0; k < 1000; k++) {
         const uint32_t partition = 1;
         uint8_t found;

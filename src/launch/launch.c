@@ -282,8 +282,8 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
             (void)buf_printf(&r->held, "%s\n", exit_policy_describe(&x, text));
             if (number != 0)
-                // A process that was killed did not end because of the run, so it is
-                // reported.
+                // A killed process did not end because the run had ended,
+                // so its end is reported.
                 say_ended(r);
             else
                 processes_timer(r->processes, TOLD_SECONDS);

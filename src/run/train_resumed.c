@@ -341,7 +341,7 @@ int train_take_run(struct train_setup *setup, const struct saved_run *run,
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e)
 {
-    struct err ignored; // checkpoint.c reports why a save cannot be read
+    struct err ignored; // checkpoint.c will report why a save cannot be read
     bool resumes = (*t)->resume != TRAIN_NEW && (*t)->out != NULL && saved_any((*t)->out);
     const char *from = resumes                        ? (*t)->out
                        : (*t)->resume != TRAIN_RESUME ? (*t)->init_from

@@ -73,8 +73,8 @@ static void cut_is_in_order(const struct store *s, const struct cut *c)
 // memory.
 static void cold_is_in_order(const struct store *s, const struct cold *c)
 {
-    // With threads that update rows in place there is no tier: they look up rows in
-    // memory only.
+    // If threads update rows in place, the store has no cold tier, because these threads
+    // look up rows in memory only.
     assert(!s->steps);
     for (uint32_t p = 0; p < s->n_parts; p++) {
         assert(c->parts[p].limit >= c->share);

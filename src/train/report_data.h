@@ -26,7 +26,8 @@ struct report_data {
     uint32_t points;
     struct metrics_stream *before; // the sums at the last point; NULL: no point yet
     uint32_t before_pass;
-    // The part of the pass that was done at the last point that report_data_note_share added.
+    // The part of the pass that had been done at the last point added by
+    // report_data_note_share.
     double share;
     double positives; // sum of weighted labels of the last pass
     // The curves on the --test data, of the latest validation, and of the validation of

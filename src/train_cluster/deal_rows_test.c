@@ -83,8 +83,8 @@ static void interrupted(void **state)
     close_client();
 }
 
-// The servers have only the first piece of a file; its head announces a second piece. In
-// the file that the workers read, it is the only piece.
+// The servers have the first piece of a file, whose head says that a second piece
+// follows. But the file that the workers read has only that one piece.
 static void without_an_end(void **state)
 {
     (void)state;

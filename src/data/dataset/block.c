@@ -162,8 +162,8 @@ static uint32_t count_gaps(const struct examples *x)
 
 // ---------------------------------------------------------------- memory
 
-// The state of lay_out, which places the parts of a block one after the other; its first
-// run, without memory, only adds up their sizes.
+// The state of lay_out, which places the parts of a block one after the other. It runs
+// twice: the first run, without memory, only adds up their sizes.
 struct layout {
     char *memory;
     size_t at;
@@ -267,8 +267,8 @@ static void pack_starts(const struct block *b, const struct examples *x)
     }
 }
 
-// Writes four bytes for each id; the next id overwrites the unused bytes, and padding
-// follows the last id.
+// Writes each id as four bytes, of which the next id overwrites the unused ones. The
+// unused bytes of the last id are overwritten by padding.
 static unsigned char *pack_ids(unsigned char *to, const uint32_t *ids, uint32_t k,
                                uint8_t bytes)
 {

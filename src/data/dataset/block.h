@@ -41,7 +41,7 @@ struct block {
     uint16_t n_codes;   // number of `codes`
     const float *codes; // the different values; NULL: records hold floats
     uint64_t mask;
-    uint64_t first;            // index of the block's first example in the data set
+    uint64_t first;            // index in the data set of the block's first example
     uint8_t labels;            // number of labels of an example
     bool label_gaps;           // some labels are missing
     const uint8_t *label_bits; // NULL: label_values has the labels
@@ -55,7 +55,8 @@ struct block {
     // The indices of examples that follow a line without an example, ascending.
     const uint32_t *gaps;
     uint32_t n_gaps;
-    // Texts of the kept columns, those of example i at kept_at[i]; NULL: none.
+    // The texts of the kept columns; those of example i begin at
+    // kept_at[i]. NULL: none are kept.
     const char *kept;
     const uint32_t *kept_at;
 };

@@ -1,9 +1,9 @@
 // Data sets: packed examples in memory, with features resolved to 31-bit ids.
 //
-// A data set is all of a source (in memory), or its next `max_chunks` chunks (streaming:
-// a window at a time, shuffled within the window). On a cluster it is one piece of a
-// file. All members of a team parse the text; the order of examples is that of the text,
-// whatever the number of threads.
+// A data set has all examples of a source, or those of its next `max_chunks` chunks
+// (streaming: examples are shuffled within each such window). On a cluster it has those
+// of one piece of a file. All members of a team parse the text; the order of examples is
+// that of the text, whatever the number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_DATASET_H
@@ -23,7 +23,7 @@
 // same time.
 typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n,
                                   uint32_t *ret_ids);
-// Sets all ids to 0, for callers that need none.
+// Sets all ids to 0. It is the `resolve` of callers that need no ids.
 int dataset_resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
 struct dataset_options {
@@ -33,10 +33,10 @@ struct dataset_options {
     dataset_resolve_fn resolve;
     void *resolve_ctx;
     size_t max_chunks; // 0: loads to the end of the source
-    // Does not wait for text after the loaded chunks; dataset_at_end is then only exact
-    // for an empty data set.
+    // Ends the load after max_chunks chunks without waiting for more text. dataset_at_end
+    // is then exact only for an empty data set.
     bool eager;
-    uint64_t max_bad_lines; // bad lines that a run may have
+    uint64_t max_bad_lines; // number of bad lines that a run may have
     uint64_t *bad_lines;    // the counter of the run's bad lines; not NULL
     // true: a skipped line becomes an example without features, whose labels are NaN.
     // Predictions need this, since every line needs one.
@@ -67,13 +67,15 @@ void dataset_close(struct dataset *d); // `d` may be NULL
 // Completes the schema from the first lines of the first file.
 int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e);
 
-uint64_t dataset_size(const struct dataset *d);      // number of examples
-uint64_t dataset_features(const struct dataset *d);  // number of features of all examples
-uint64_t dataset_bytes(const struct dataset *d);     // bytes of memory used
-uint64_t dataset_positives(const struct dataset *d); // examples whose first label is > 0
-uint32_t dataset_slots(const struct dataset *d);     // the highest slot + 1
-uint32_t dataset_first_slot(const struct dataset *d); // the lowest slot
-bool dataset_at_end(const struct dataset *d);         // the source has no more data
+uint64_t dataset_size(const struct dataset *d);     // number of examples
+uint64_t dataset_features(const struct dataset *d); // number of features of all examples
+uint64_t dataset_bytes(const struct dataset *d);    // bytes of memory used
+// Number of examples whose first label is > 0.
+uint64_t dataset_positives(const struct dataset *d);
+uint32_t dataset_slots(const struct dataset *d);      // highest slot + 1
+uint32_t dataset_first_slot(const struct dataset *d); // lowest slot
+// Whether the source has no more data.
+bool dataset_at_end(const struct dataset *d);
 
 // A batch of unpacked examples. It grows as needed and is reused from batch to batch.
 struct batch {

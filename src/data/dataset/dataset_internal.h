@@ -19,7 +19,8 @@ struct region {
 struct dataset {
     struct block *block;
     size_t blocks;
-    uint32_t *finder; // example i is in block finder[i >> finder_shift] or a later one
+    // The search for example i begins at block finder[i >> finder_shift].
+    uint32_t *finder;
     uint32_t finder_shift;
     bool has_values, has_weights, at_end;
     bool dealt; // the data set is a bucket of a global shuffle: its lines are not those

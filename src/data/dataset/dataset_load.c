@@ -38,10 +38,10 @@ struct known {
 };
 
 struct load_part {
-    struct block block; // n = 0: no example
+    struct block block; // n = 0: the chunk has no example
     uint32_t bad;
     bool done;
-    struct chunk *held; // a chunk with bad lines, until the part is committed
+    struct chunk *held; // the chunk, if it has bad lines, until the part is committed
 };
 
 // The memory that a member needs for a chunk; reused from chunk to chunk.

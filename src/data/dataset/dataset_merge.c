@@ -30,7 +30,8 @@ struct merging {
     size_t n_groups;
     uint64_t *orders; // the examples of the current group
     struct batch batch;
-    uint64_t *owner; // for each slot, 1 + the last example with a feature in the slot
+    // For each slot: 1 + the last example with a feature in it; 0: none yet.
+    uint64_t *owner;
     // The block that is being built:
     struct examples x;
     uint32_t *ids;

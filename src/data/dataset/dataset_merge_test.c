@@ -26,8 +26,8 @@ static unsigned draw(unsigned below)
     return (unsigned)random_below(11, 1, n++, below);
 }
 
-// Most lines of an id have different slots: one has a, another has b and c. Every 50th
-// line cannot be read, and is empty here.
+// For most ids, the lines have different slots: one line has a, another b and c. Every
+// 50th line of the file cannot be read; it is empty in `lines`.
 static void write_lines(const char *path)
 {
     FILE *f = fopen(path, "w");
@@ -212,7 +212,8 @@ static void test_nothing_is_left(void **state)
     dataset_close(d);
 }
 
-// Each label may come from another line; two lines that have the same label must agree.
+// In a merged example, labels may come from different lines. If two lines have the same
+// label, the values must agree.
 static void test_several_labels(void **state)
 {
     (void)state;

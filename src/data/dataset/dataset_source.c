@@ -28,8 +28,8 @@ static int missed_header(const struct dataset_options *o, uint32_t file,
     return rc;
 }
 
-// Reads the names of columns in memory, which have names even if the files of the model
-// do not.
+// Reads the names of columns in memory. Such columns have names even if the model was
+// trained on files without a header.
 static int read_names(const struct dataset_options *o, struct chunk *c, struct err *e)
 {
     struct buf line = BUF_INIT((size_t)1 << 30);

@@ -23,7 +23,7 @@ struct kind {
     bool weights;
     uint32_t id_mask;
     enum loss loss;
-    bool labels; // whether examples have three labels, some of them missing
+    bool labels; // whether examples have three labels, of which some are missing
 };
 
 static const struct kind KINDS[] = {
@@ -278,7 +278,8 @@ static void test_same_for_all_teams(void **state)
     buf_free(&text);
 }
 
-// Windows of a few chunks contain together what one large data set contains.
+// The windows of a few chunks, one after the other, have the same examples as one data
+// set of the whole source.
 static void test_windows(void **state)
 {
     (void)state;
@@ -549,8 +550,8 @@ static void assert_memory(const char *name, const char *format, uint64_t example
     assert_packed(path, &k, examples, features, most);
 }
 
-// Checks the memory of texts with words and frequencies, the shortest lines that make
-// features with values.
+// Checks that the memory stays within its limit for the shortest lines whose features
+// have values: words with frequencies.
 static void test_memory_counts(void **state)
 {
     (void)state;

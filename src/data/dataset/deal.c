@@ -19,7 +19,7 @@ struct deal {
     struct deal_options o;
     struct piece_text piece;
     struct buf *cells; // the text of the piece's cell for each bucket
-    // Used with deal_options.by: a line is parsed before its columns are read.
+    // The parsed line of which `columns` are read; used only with deal_options.by.
     struct examples x;
     struct kept columns; // the texts of the columns in deal_options.by
 };
@@ -173,7 +173,7 @@ const char *deal_cell(const struct deal *d, uint32_t bucket, size_t *ret_len)
 
 struct search {
     uint32_t bucket;
-    uint64_t left; // lines of the bucket before the wanted line
+    uint64_t left; // number of the bucket's lines that come before the wanted line
     uint64_t found;
     bool known;
 };

@@ -67,7 +67,7 @@ static void close_all(void)
     pieces_close(s.pieces);
 }
 
-// For each bucket, its cells of all pieces, as the servers of a cluster hold them.
+// For each bucket, the text of its cells, as the servers of a cluster hold it.
 static struct buf texts[DEAL_MAX_BUCKETS];
 static struct dealt_cell cells[DEAL_MAX_BUCKETS][MAX_CELLS];
 static size_t n_cells[DEAL_MAX_BUCKETS];
@@ -314,8 +314,8 @@ static void bad_lines_are_named(void **state)
     free_texts();
 }
 
-// The number of buckets is small, so that each cell has enough text to be worth a row,
-// but large enough for a small cluster.
+// The number of buckets is reduced so that each cell has enough text to be worth a row,
+// but not so far that a small cluster has too few.
 static void number_of_buckets(void **state)
 {
     (void)state;

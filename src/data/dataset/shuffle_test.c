@@ -48,7 +48,8 @@ static void test_large(void **state)
     }
 }
 
-// Counts the positions at which two shuffles agree: about one if they are independent.
+// Counts the positions at which two shuffles agree. If the shuffles are independent, the
+// expected number is one.
 static unsigned in_common(struct shuffle a, struct shuffle b)
 {
     unsigned same = 0;
@@ -88,7 +89,8 @@ static void test_mixed(void **state)
     }
 }
 
-// The positions of the first eighth of the examples, counted in 16 ranges (chi-squared).
+// Tests where the first eighth of the examples go: their positions, counted in 16 ranges,
+// must be spread evenly (chi-squared).
 static void test_spread(void **state)
 {
     (void)state;

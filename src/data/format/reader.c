@@ -83,7 +83,8 @@ int examples_reserve(struct examples *x, size_t features, struct err *e)
         return err_set(e, TUG_EDATA, "more than 2^32 features in one piece of text");
     if (x->n == x->cap_n && !grow_examples(x, x->cap_n == 0 ? 1024 : x->cap_n * 2))
         return err_nomem(e, "examples");
-    x->labels += x->labels == 0; // examples that no reader has made have one label
+    // 0 labels: no reader made these examples, so each has one label.
+    x->labels += x->labels == 0;
     if (!grow_labels(x, x->cap_n * x->labels))
         return err_nomem(e, "examples");
     if (nnz > x->cap_nnz && !grow_features(x, nnz + nnz / 2 + 1024))

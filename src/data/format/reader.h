@@ -40,7 +40,7 @@ struct examples {
     size_t n, nnz;
     size_t cap_n, cap_nnz;
     float *label;    // `labels` labels of each example, one after the other; NaN: missing
-    uint32_t labels; // labels of an example; set from the reader at the first example
+    uint32_t labels; // labels of an example; set when the first example is read
     size_t cap_labels;
     float *weight;   // weight of each example; 1 if the format has none
     uint32_t *start; // cap_n + 1 elements: features of example i are start[i] .. start[i

@@ -73,7 +73,8 @@ static void reader_csv_bins_count(const struct schema *s, size_t *ret_columns,
     for (size_t at = 0; schema_next(s, &at, &column);)
         *ret_columns += column.use == SCHEMA_BINS;
     for (size_t at = 0; schema_next_setting(s, SCHEMA_EDGES, &at, &text); ++*ret_texts)
-        *ret_edges += strlen(text) / 2 + 1; // there is at most one edge for each blank
+        // An edge takes at least two bytes: a blank and a digit.
+        *ret_edges += strlen(text) / 2 + 1;
 }
 
 static int take_all(struct csv *c, struct err *e)
@@ -133,7 +134,7 @@ struct sample {
 struct look {
     struct csv *c;
     struct sample *sample; // a sample of the numbers of each column with bins
-    struct examples x;     // the example of one line
+    struct examples x;     // the example made from the line that is being read
     uint64_t lines;
     struct err bad; // error of the first line that is not an example; code 0: none
     uint64_t bad_line;

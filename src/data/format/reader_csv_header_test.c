@@ -36,7 +36,8 @@ static void assert_header(struct reader *r, const char *line, const char *advice
 static const char other_order[] =
     "and give --columns the names in the order of this file";
 
-// The header has another order, other capitals, or additional names.
+// The header in the data has another order of columns, other capitals, or additional
+// names.
 static void test_headers(void **state)
 {
     (void)state;
@@ -73,7 +74,8 @@ static void test_data(void **state)
     reader_close(r);
 }
 
-// A result of $(head -1 FILE) for a file whose lines end with CR LF.
+// The options are the output of $(head -1 FILE), where the lines of the file end with CR
+// LF.
 static void test_names_of_windows(void **state)
 {
     (void)state;

@@ -134,7 +134,7 @@ static void test_backslashes(void **state)
     static const char *const lines[] = {
         "1,\"a \\\"b\\\" c\",2", // the quote seems to end the cell
         "1,\"y\\\"\",4",         // a doubled quote, and the cell does not end
-        "1,\"z\\\",q\",4",       // a cell more
+        "1,\"z\\\",q\",4",       // the line has a cell more
     };
     struct reader *r = open_with((struct reader_options){0});
     read_header(r, "y,t,n");
@@ -217,7 +217,7 @@ static void test_labels(void **state)
     reader_close(r);
 }
 
-// First lines that are neither a header nor data.
+// The first line is neither a header nor data.
 static void test_other_first_lines(void **state)
 {
     (void)state;

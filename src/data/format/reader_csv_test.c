@@ -205,7 +205,7 @@ static void test_headers(void **state)
     reader_close(r);
 }
 
-// Columns without a name, such as the line numbers that some tools add.
+// Some columns have no name, such as the line numbers that some tools add.
 static void test_empty_names(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void test_empty_names(void **state)
     examples_free(&x);
 }
 
-// First lines that are data, and names that look like data.
+// The first line is data, or the names look like data.
 static void test_no_header(void **state)
 {
     (void)state;
@@ -665,7 +665,8 @@ static void test_several_words(void **state)
     mem_free(s);
 }
 
-// Checks the text of a column in a line as words of the slot: "a=key" each, in order.
+// Checks the words that a column's text in this line gives for the slot:
+// "a=key" each, in order.
 static void assert_words(const struct reader *r, const char *name, const char *line,
                          const char *text, const uint64_t *keys, size_t n)
 {
@@ -821,7 +822,7 @@ static void test_names_given(void **state)
     mem_free(s);
 }
 
-// Schemas from a peer may be damaged.
+// A schema that comes from a peer may be damaged.
 static void test_damaged_schemas(void **state)
 {
     (void)state;

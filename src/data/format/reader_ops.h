@@ -30,7 +30,7 @@ struct reader_ops {
                        const struct reader_layout **ret, struct err *e);
     // `wants` returns the number of lines after the header that the format needs first;
     // `decide` receives these lines: `text` is padded and begins with line `first` of the
-    // file `name`. NULL: none.
+    // file `name`. Both are NULL if the format needs no such lines.
     size_t (*wants)(const struct reader *r);
     int (*decide)(struct reader *r, const struct reader_layout *layout, const char *name,
                   const char *text, size_t len, uint64_t first, struct err *e);
@@ -76,7 +76,8 @@ struct reader {
     char between;      // separates the words of a column's text
     struct schema *schema;
     const struct rows *rows; // the rows that reader_see_rows has set
-    atomic_uint negatives;   // the negative labels seen: 1: 0, 2: -1
+    // The negative labels seen so far: 1 for label 0, plus 2 for label -1.
+    atomic_uint negatives;
 };
 
 enum { READER_MAX_SLOT = 65535 };

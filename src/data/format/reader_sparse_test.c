@@ -247,7 +247,8 @@ static void test_labels(void **state)
     reader_close(r);
 }
 
-// Labels of data for predictions are not read, but a line of csv is still an error.
+// The labels of data for predictions are not read, but a line of csv still causes an
+// error.
 static void test_lines_of_csv(void **state)
 {
     (void)state;

@@ -59,10 +59,11 @@ struct column_type {
     struct column_type *of;    // type of a list's items, or of a dictionary's values
 };
 
-// The place in memory of an array of a column.
+// The place in memory of one array of a column (of the column itself, its list
+// items or its dictionary).
 struct column_span {
     const struct column_type *type;
-    const uint8_t *valid; // bits of the values that are not null; NULL: all
+    const uint8_t *valid; // bits of the values that are not null; NULL: no value is null
     int64_t offset, length;
     const void *values;       // numbers, offsets, views or indices
     const char *text;         // the text of COLUMN_TEXT

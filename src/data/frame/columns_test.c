@@ -1,6 +1,6 @@
-// Columns of a producer in this test: cells of every kind of array, slices and nulls.
-// Each array and each schema is released once, even if something is malformed, which
-// gives an error that names the column.
+// Reads columns that this test makes: cells of every kind of array, slices and nulls.
+// Each array and each schema must be released once, even if something is malformed, which
+// must give an error that names the column.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/frame/columns.h"

@@ -64,20 +64,20 @@ enum { ROWS_ADDRESS_MAX = 40 };
 int rows_publish(const struct rows *r, char ret_address[ROWS_ADDRESS_MAX], struct err *e);
 void rows_withdraw(const char *address); // "" is fine
 bool rows_is_address(const char *path);
-// Returns NULL if no rows are published there.
+// Returns the rows that are published under this address; NULL if there are none.
 const struct rows *rows_find(const char *address);
 
-// Returns the approximate length of their text, at least a byte per row.
+// Returns the approximate length of the rows' text, at least a byte per row.
 uint64_t rows_text_bytes(const struct rows *r);
-// Returns how many rows have about that much text, at least 1.
+// Returns how many rows have about `text_bytes` bytes of text, at least 1.
 uint64_t rows_within(const struct rows *r, uint64_t text_bytes);
 // Hashes the text of the first and the last rows.
 int rows_hash(const struct rows *r, uint64_t *ret, struct err *e);
 
 // Appends row i as a line of text in the format, without the newline.
 int rows_text(const struct rows *r, uint64_t i, struct buf *to, struct err *e);
-// Appends the first lines of their text, without the last newline: at most `lines` lines
-// and about `most` bytes.
+// Appends the first lines of the rows' text, without the last newline: at most `lines`
+// lines and about `most` bytes.
 int rows_first_lines(const struct rows *r, size_t lines, size_t most, struct buf *to,
                      struct err *e);
 

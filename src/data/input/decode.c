@@ -52,8 +52,8 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
     return &decode_plain;
 }
 
-// Common kinds of files that cannot be read. If the first bytes of a kind are letters
-// with which a text could begin, a later byte that no text has is checked, too.
+// Kinds of files that cannot be read but are common. If the first bytes of a kind are
+// letters with which a text could begin, a later byte that no text has is checked, too.
 static const struct {
     const char *what, *advice;
     unsigned len;

@@ -46,7 +46,8 @@ struct filter {
 
 // ---------------------------------------------------------------- feeding
 
-// Returns false if the command has closed its input, or the thread must stop.
+// Writes bytes to the command's input. Returns false if the command has closed it, or
+// the thread must stop.
 static bool feed_write(struct filter *f, const char *bytes, size_t n)
 {
     while (n > 0) {
@@ -152,7 +153,8 @@ static void filter_close(struct input *in)
 
 // ---------------------------------------------------------------- its end
 
-// Waits for the descriptor (-1: none), at most `ms` milliseconds.
+// Waits until the descriptor is readable (-1: waits for no descriptor), at
+// most `ms` milliseconds.
 static int filter_look(struct filter *f, int fd, int ms, bool *ret_readable,
                        struct err *e)
 {

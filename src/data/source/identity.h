@@ -19,8 +19,7 @@ struct identity {
     uint64_t hash; // hash over all files
     uint32_t files;
     uint32_t text_len;
-    // Texts for messages: "HASH BYTES NAME" of each of the first files, each ended by a
-    // NUL.
+    // For messages: "HASH BYTES NAME" of the first files, each ended by a NUL.
     char text[IDENTITY_TEXT_MAX];
 };
 

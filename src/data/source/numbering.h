@@ -18,9 +18,10 @@ struct data_files;
 
 // Zeroed: no feature was seen.
 struct numbering {
-    atomic_uint_least64_t last, first_inverted; // the greatest key, and the greatest ~key
+    // The greatest key, and the bitwise inverse of the least key.
+    atomic_uint_least64_t last, first_inverted;
     // For models with a vector for each field: one more than the greatest field, and the
-    // greatest ~field; 0: unknown.
+    // inverse of the least field; 0: unknown.
     atomic_uint_least64_t fields_end, fields_first_inverted;
     uint64_t columns; // number of columns of a matrix; 0: unknown
 };

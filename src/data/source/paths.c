@@ -61,7 +61,8 @@ static int open_failed(const char *path, struct err *e)
     return err_sys(e, TUG_EIO, "cannot open '%s'", path);
 }
 
-// Checks the first bytes of a file. Not with a command, which may make text of anything.
+// Checks the first bytes of a file, unless a command reads the file, since it may
+// make text of anything.
 static int take_head(const struct data_files *f, const char *head, size_t n,
                      const char *path, struct data_file *ret, struct err *e)
 {
@@ -388,7 +389,7 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     bool found = false;
     const struct data_file **sorted = mem_array(to - from + 1, sizeof *sorted);
     if (sorted == NULL)
-        return false; // a failure only means that a warning is not given
+        return false; // on a failure only the warning is missing
     for (size_t i = from; i < to; i++)
         if (has_identity(&f->file[i]))
             sorted[n++] = &f->file[i];

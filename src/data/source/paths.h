@@ -40,7 +40,8 @@ struct data_files {
     size_t empty; // number of files without text, which are skipped
     char *first_empty;
     const char *command; // the command for the files that are added; the caller owns it
-    const atomic_bool *interrupted; // ends the listing of remote files; NULL: never
+    // When it becomes true, the listing of remote files ends; NULL: never.
+    const atomic_bool *interrupted;
 };
 
 // Appends the files of `path`: the path itself, a directory's plain files at any depth

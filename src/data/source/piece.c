@@ -429,7 +429,8 @@ int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece_tex
         return 0;
     }
     uint64_t begin = times(index, p->piece_bytes), end = plus(begin, p->piece_bytes);
-    if (!f->compressed && begin > f->bytes) // a piece behind the end of the file is empty
+    // The piece lies behind the end of the file, so it is empty.
+    if (!f->compressed && begin > f->bytes)
         begin = end = f->bytes;
     int rc = stream_seek(p, file, begin, e);
     if (rc == 0)

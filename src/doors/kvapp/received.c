@@ -328,7 +328,7 @@ static void deliver(struct tug_node *n, struct received *q)
 static void received_take(struct tug_node *n, struct received *q)
 {
     if (member_roster(n->member)->version != n->version)
-        // First, because requests without a customer have arrived earlier.
+        // The held requests come first, because they arrived earlier.
         kv_received_deliver_held(n);
     if (can_deliver(n, q))
         deliver(n, q);

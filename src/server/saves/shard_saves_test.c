@@ -762,7 +762,7 @@ static void test_existing_save(void **state)
                          .checksum = m.checksum + 1};
     save_manifest_free(&m);
     lone_deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
-    // The rows that the save has published are recorded in slices.
+    // The server records the rows of the published save in several slices.
     for (int i = 0; i < 1000 && w->sent == NULL; i++)
         lone_pass_time(w, 1000);
     lone_expect_refusal(w, TUG_EDATA, "is not the save that was asked for");

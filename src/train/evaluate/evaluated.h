@@ -24,7 +24,8 @@ struct evaluated {
     struct groups users; // the groups of the examples that count; empty without groups
     uint64_t places;     // examples in the data, including those that do not count
     uint64_t bad_lines;
-    // The numbering of the keys in a worker's part; empty in other evaluations.
+    // In a worker of a cluster: the least and greatest keys in its part of the data.
+    // Empty in other processes.
     struct numbering keys;
 };
 

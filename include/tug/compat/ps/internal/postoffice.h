@@ -340,8 +340,8 @@ class Postoffice
         verbose_ = GetEnv("PS_VERBOSE", 0);
         tug_node_options o = tug_node_options();
         tug_node *n = nullptr;
-        // Without async, tug_node_start retries for a while if all workers have joined,
-        // until the place of a dead one is free (tug/kvapp.h).
+        // If `async` is false and the cluster has all its workers, tug_node_start waits a
+        // while for the place of a dead one (tug/kvapp.h).
         o.async = !wait;
         int rc = tug_node_start(&n, &o);
         if (rc == TUG_OK)
