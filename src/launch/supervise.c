@@ -27,7 +27,8 @@ static int cannot_run(const char *program, struct err *e)
 
 int launch_child_of(uint64_t parent, char *const *argv, struct err *e)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // stays set after execve
+    // The setting stays when execve replaces the program.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if ((uint64_t)getppid() != parent)
         return err_set(e, TUG_EIO, "the launcher has ended");
     execvp(argv[0], argv);
@@ -194,7 +195,7 @@ static void read_input(struct supervised *s)
     s->have = n > 0 ? (size_t)n : 0;
     if (n > 0)
         return;
-    s->leash = false; // the launcher has ended
+    s->leash = false; // standard input was closed, so the launcher has ended
     close_input(s);
     end_gently(s);
 }

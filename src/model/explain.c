@@ -158,7 +158,8 @@ int model_explain(struct model_work *w, const struct model_batch *example,
                   struct model_explained *x, struct err *e)
 {
     const struct model *m = w->model;
-    struct model_batch one = *example, whole; // normalised; and pooled, too
+    // `one`: the normalised example; `whole`: also pooled.
+    struct model_batch one = *example, whole;
     uint32_t n = one.start[1] - one.start[0];
     float score;
     if (data_norm(w, &one, NULL) != 0)

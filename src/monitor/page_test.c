@@ -545,7 +545,8 @@ static void names_its_style_and_script(void **state)
     const char *all = buf_str(&text);
     has(all, "<p id=\"verdict\" class=\"ill\">nothing is known yet</p>");
     assert_null(strstr(all, "@MAIN@"));
-    assert_null(strstr(all, "style=\"")); // the policy forbids them
+    // The page's Content-Security-Policy forbids them.
+    assert_null(strstr(all, "style=\""));
     assert_null(strstr(all, "innerHTML"));
     assert_int_not_equal(render_page_open(&page, "<p>", &test_err), 0);
 }

@@ -471,7 +471,8 @@ bool file_is_same(const char *a, const char *b)
     bool found[2];
     if (strcmp(a, b) == 0)
         return true;
-    if (stat(a, &x) != 0 && stat(b, &y) != 0) { // names of new files
+    // Neither file exists, so directories and names are compared.
+    if (stat(a, &x) != 0 && stat(b, &y) != 0) {
         const char *name = stat_dir_of(a, &x, &found[0]);
         if (strcmp(name, stat_dir_of(b, &y, &found[1])) != 0 || !found[0] || !found[1])
             return false;

@@ -201,7 +201,7 @@ static void test_sweep(void **state)
     runtime_dir_sweep(mine);
     assert_true(file_exists(paths[0]));
     assert_false(file_exists(paths[1]));
-    assert_true(file_exists(paths[2])); // the socket is young
+    assert_true(file_exists(paths[2])); // the socket is too young to be removed
     assert_true(file_exists(paths[3]));
     close(alive);
     close(file);

@@ -72,7 +72,8 @@ static uint64_t count_open_files(void)
 {
     struct stat st;
     if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
-        return (uint64_t)st.st_size; // Linux 6.2 and later
+        // Since Linux 6.2 the size is the number of open files.
+        return (uint64_t)st.st_size;
     DIR *d = opendir("/proc/self/fd");
     uint64_t n = 0;
     if (d == NULL)

@@ -18,7 +18,8 @@ static void test_signals_within_a_second_are_one(void **state)
     assert_int_equal(wish_take(&w, first + WISH_SAME_NS - 1), WISH_SAME);
 }
 
-// Signals after the first do not extend its second.
+// Signals that follow the first one do not lengthen the second during which they
+// count as the same wish.
 static void test_later(void **state)
 {
     (void)state;

@@ -646,7 +646,7 @@ static void test_forged_keys(void **state)
     struct forged f = good_file();
     copy_key(&f, 0, 1, 0, 0); // the same key occurs twice
     refuse_block(&f, "is out of place");
-    copy_key(&f, 0, 1, 0, 3); // a smaller key
+    copy_key(&f, 0, 1, 0, 3); // a key that is smaller than the one before it
     refuse_block(&f, "is out of place");
     copy_key(&f, 2, 0, 1, 0); // a key that is smaller than the last one of the previous
                               // block

@@ -7,8 +7,8 @@
 #include "rule/rule.h"
 #include "save/text_internal.h"
 
-// Returns the floats that a rule's state for n weights has in Paddle; UINT32_MAX if the
-// rule has no counterpart there.
+// Returns the number of floats of state that Paddle has for n weights under this rule;
+// UINT32_MAX if Paddle has no such rule.
 static uint32_t paddle_state(const struct rule_params *r, uint32_t n)
 {
     switch ((int)r->kind) {

@@ -126,7 +126,7 @@ static void test_placement(void **state)
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     w->epoch = 3;
     lone_send_roster(w);
-    // An older epoch, with partitions that the shard still owns, is served.
+    // A request with an older epoch is served if the shard still owns its partitions.
     struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     m.epoch = 1;
     lone_send_push(w, 0, &m);

@@ -17,7 +17,7 @@
 
 struct kind {
     const char *format;
-    unsigned fields;   // libffm: the bound of fields
+    unsigned fields;   // libffm: fields are below this number
     bool repeat_slots; // libffm: a field may occur twice in a line
     unsigned values;   // number of different values; 0: all are 1
     bool weights;

@@ -83,7 +83,8 @@ static size_t value_length(const char *p, const char *choices, bool *ret_bare)
     *ret_bare = false;
     if (has_word(choices, p, n))
         return n;
-    *ret_bare = n > 0 && memchr(p, '/', n) == NULL; // 1/5 is a text
+    // Python needs quotes around 1/5, because it is a text there.
+    *ret_bare = n > 0 && memchr(p, '/', n) == NULL;
     if (n > 0 && digits >= n && isdigit((unsigned char)*p))
         return n;
     *ret_bare = capitals == n;

@@ -34,7 +34,7 @@ static void test_sum(void **state)
     step_clock_reach(&c, 10500);
     step_clock_reach(&c, 10500); // a repeat
     assert_int_equal(step_clock_sum(&c), 10500);
-    assert_int_equal(step_clock_set(&c, 1, 2), 0); // had 1
+    assert_int_equal(step_clock_set(&c, 1, 2), 0); // this session's steps were 1
     assert_int_equal(step_clock_sum(&c), 10501);
     step_clock_fini(&c);
     mem_fault_after(0);
