@@ -39,9 +39,9 @@ struct entry_options {
     float probability; // for policy probability: above 0, at most 1
     // For bloom: the number of keys in a partition for which the filter is sized.
     uint32_t capacity;
-    float error;           // for bloom: the fraction of keys that get a row too early;
-                           // // for sketch: the error of a count, as a fraction of the
-                           // sum // of all counts
+    // For bloom: the fraction of keys that get a row too early. For sketch: the error of a
+    // count, as a fraction of the sum of all counts.
+    float error;
     float nonclick, click; // for show-click: the coefficients of the score (life.h)
     uint64_t seed;         // seed of the hashes
 };

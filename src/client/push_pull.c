@@ -164,7 +164,8 @@ static int send_push(struct slice *s)
     const struct request *r = s->request;
     const struct client_push *p = &r->u.push;
     struct client *c = r->client;
-    bool each = r->spec->mode == WIRE_SYNC; // loops divide by the number of examples
+    // Every loop needs the number of examples, to divide by it.
+    bool each = r->spec->mode == WIRE_SYNC;
     bool bf16 = c->o.bf16 && p->op == WIRE_GRADIENT;
     struct msg_push m = {
         .table = p->table,

@@ -398,7 +398,7 @@ static void add_part(const struct exchange *x, size_t first, size_t n,
     }
 }
 
-// Sets the slots of all keys; they are not added up.
+// Sets the slot of each key. Unlike gradients, slots of equal keys are not added up.
 static void set_slots(struct exchange *x)
 {
     size_t width = x->push_width;

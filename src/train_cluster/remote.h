@@ -212,7 +212,8 @@ int remote_check_view(const struct msg_view *v, struct err *e);
 // remote_worker_close also closes a worker that is opened in part.
 int remote_worker_open(struct remote_worker *w, struct err *e);
 void remote_worker_close(struct remote_worker *w);
-// Merges the sums of the worker's threads over the pass, for each label.
+// Merges the sums of the threads of the worker into those of the first thread, and
+// returns these, one for each label.
 struct metrics_stream *remote_seen(struct remote_worker *w);
 
 // Trains on a leased piece or bucket, and reports that it is done. Before a global

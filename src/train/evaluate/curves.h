@@ -25,8 +25,8 @@ struct score_bar {
     double positives, negatives; // sums of weights
 };
 
-// A tenth of the examples, which are sorted by falling predictions. Its bounds are those
-// of a bin of the calibration.
+// One of ten parts of the examples, by falling predictions. Its examples are those of one
+// bin of the calibration.
 struct lift_part {
     uint64_t examples;
     double positives; // sum of weights

@@ -18,7 +18,8 @@ struct kept_run {
     uint64_t examples;      // examples of the pass before; 0: there was no pass
     uint64_t trained;       // examples in all passes so far
     uint64_t saved_batches; // batches of the run at its last save
-    uint64_t ahead;         // number of batches by which a save is announced ahead
+    // Number of batches ahead of which the place of a save is chosen.
+    uint64_t ahead;
     uint64_t steps;         // number of batches that the servers had counted
     uint64_t epochs_before; // passes before the run was resumed
     double read_seconds, train_seconds, valid_seconds, save_seconds, wait_seconds;
