@@ -52,7 +52,7 @@ struct run {
     struct err start_error;
     enum reason reason; // the reason of a failure, which the scheduler told
     struct buf told;    // the lines about processes whose end did not end the run
-    struct buf held;    // such lines about processes that ended within TOLD_SECONDS
+    struct buf held;    // such lines about processes that ended in the last TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
     // For each process, and last for the launcher: whether it runs; used for
     // --http-targets.

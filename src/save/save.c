@@ -67,7 +67,7 @@ static int add_number(struct numbers *l, uint32_t number)
     return 0;
 }
 
-// Lists the numbers. A directory that does not exist has none.
+// Lists the numbers of the saves in a directory; none if the directory does not exist.
 static int list_numbers(struct numbers *ret, const char *dir, struct err *e)
 {
     *ret = (struct numbers){0};

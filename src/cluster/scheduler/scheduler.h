@@ -93,11 +93,10 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
 
 const struct roster *scheduler_roster(const struct scheduler *s);
 
-// How the newest plan is carried out. `left` and `done`: the number of its moves that
-// are left and done; `bytes`: the bytes that the done ones moved; `longest_stop_ns`:
-// about the longest time for which requests for a partition had to wait, from the moment
-// at which its owner might hand it over until its new owner had it. `failed`: all moves
-// that were ever given up.
+// How far the newest plan is carried out. `left` and `done`: the number of moves;
+// `bytes`: the bytes moved by those done; `longest_stop_ns`: about the longest time for
+// which requests for a partition had to wait, from the moment at which its owner might
+// hand it over until its new owner had it. `failed`: all moves that were ever given up.
 struct scheduler_moves {
     uint64_t left, done, failed, bytes, longest_stop_ns;
 };

@@ -438,7 +438,8 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
     if (why == NULL && n == NULL) {
         n = new_node(s, m, &why, text);
     } else if (why == NULL && missed_the_end(s, n)) {
-        n->left = true; // STOP says why the cluster ended; the node's LEAVE is answered
+        // Counts as left, so that its LEAVE is answered; STOP says why the cluster ended.
+        n->left = true;
     } else if (why == NULL && !n->n.alive && !n->left) {
         snprintf(text, sizeof(text),
                  "%s counts as dead: it gave no sign of life for %" PRIu64 " s",

@@ -32,7 +32,8 @@ void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
 void numbering_add_fields(struct numbering *n, uint64_t first, uint64_t end);
 void numbering_copy(struct numbering *to, const struct numbering *from);
 
-// The smallest and greatest numbers that a process has seen, in the form of messages.
+// The members of struct numbering that a process sends to others: the least and greatest
+// numbers that it has seen.
 struct numbering_range {
     uint64_t last, first_inverted, fields_end, fields_first_inverted;
 };
