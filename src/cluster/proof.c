@@ -70,7 +70,7 @@ bool proof_role_fits(enum wire_role role, enum wire_role link)
 {
     enum wire_role needed = role;
     if (role == WIRE_NOBODY ||
-        role == WIRE_DRIVER) // the scheduler checks each order of a driver anyway
+        role == WIRE_DRIVER) // the scheduler checks each operation of a driver
         needed = WIRE_TOOL;
     return wire_right(needed) != WIRE_FROM_KNOCK &&
            wire_right(needed) <= wire_right(link);

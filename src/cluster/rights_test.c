@@ -20,7 +20,7 @@ struct peer {
     bool closed;
     uint32_t lines; // number of lines in the scheduler's log
     char log[2048];
-    uint32_t stops; // number of lines about orders to stop
+    uint32_t stops; // number of lines about operations to stop
 };
 
 static struct peer peer;

@@ -13,7 +13,7 @@ struct scheduler_values {
     uint64_t servers, workers;
     double dead_timeout, gather_timeout;
     bool announce;
-    const char *state; // directory of the journal, or NULL
+    const char *state; // directory of the journal, address of etcd, or NULL
     // Not an option. True if the processes were not started by one command, so some may
     // connect only after the run has failed before its begin. The scheduler then stays
     // for a few seconds to send them the reason.

@@ -1,4 +1,4 @@
-// Records the last operations, which tug status shows: joins, deaths, orders and whatever
+// Records the last operations, which tug status shows: joins, deaths, admin operations and whatever
 // else an operator may ask about later, each with its time and who asked for it.
 //
 // SPDX-License-Identifier: Apache-2.0

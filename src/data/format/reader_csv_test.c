@@ -709,8 +709,7 @@ static void test_crosses(void **state)
     assert_words(r, "c*a", line, "q\"*p", x.key + 6, 1);
     assert_words(r, "b", line, "u||NA|v", x.key + 1, 2);
     assert_words(r, "a*b", "1,,u,q", "", NULL, 0);
-    // A word contains '*', so the text would be ambiguous.
-    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0);
+    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // '*' is ambiguous
     // The key depends on the columns of the words.
     assert_true(x.key[4] != x.key[5] && x.key[4] != x.key[6] && x.slot[6] == 4);
     // A line with too many combinations is a bad line.
