@@ -58,6 +58,9 @@ static int check_hello(const struct member *m, const struct van_message *msg,
         return err_set(
             e, TUG_EUSAGE, "this node belongs to cluster %016llx, not to %016llx",
             (unsigned long long)m->o.cluster, (unsigned long long)hello->cluster);
+    uint8_t version;
+    TRY(wire_agree((struct wire_versions){hello->oldest, hello->newest}, hello->version,
+                   &version, e));
     const struct roster_node *n = roster_find(&m->roster, hello->node);
     if (n != NULL && (!n->alive || n->session != hello->session)) {
         char name[ROSTER_NAME_MAX];
@@ -105,6 +108,8 @@ int member_greeted(struct member *m, van_link link, const struct van_message *ms
         .node = m->who.id,
         .generation = m->who.generation,
         .version = wire_text(tug_version()),
+        .oldest = wire_own_versions().oldest,
+        .newest = wire_own_versions().newest,
     };
     bool proves = m->o.role == WIRE_SERVER && msg->m->hello.session != 0;
     if (proves && proof_welcome(proof, secret, &trust))

@@ -261,6 +261,39 @@ static void test_heartbeats_of_who_reads_the_roster(void **state)
 // The number of links that stay open when others are closed for new ones.
 static uint32_t n_kept;
 
+// A peer whose versions of the protocol are all too old or too new is refused, by a sentence
+// with both versions of tug; others are not.
+static void test_versions(void **state)
+{
+    static const struct {
+        uint8_t oldest, newest;
+        bool fits;
+    } cases[] = {{WIRE_OLDEST, WIRE_VERSION, true},
+                 {WIRE_VERSION, WIRE_VERSION + 1, true},
+                 {WIRE_VERSION + 1, WIRE_VERSION + 1, false},
+                 {1, WIRE_OLDEST - 1, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct msg_hello hello = {.cluster = CLUSTER,
+                                  .role = WIRE_TOOL,
+                                  .version = wire_text("9.9"),
+                                  .oldest = cases[i].oldest,
+                                  .newest = cases[i].newest};
+        open_world();
+        knock(WIRE_TOOL);
+        say(MSG_HELLO, 1, &hello);
+        assert_int_equal(peer.type, cases[i].fits ? MSG_WELCOME : MSG_ERROR);
+        assert_int_equal(peer.closed, !cases[i].fits);
+        if (!cases[i].fits) {
+            assert_non_null(strstr(peer.text, "tug 9.9"));
+            assert_non_null(strstr(peer.text, tug_version()));
+            assert_non_null(strstr(peer.text, "or a newer one in place of"));
+        }
+        leave();
+        world_close(&w);
+    }
+}
+
 static void count_kept(struct van *v, van_link link)
 {
     (void)v, (void)link;
@@ -419,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_join_under_anothers_number),
         cmocka_unit_test(test_heartbeats_of_others),
         cmocka_unit_test(test_heartbeats_of_who_reads_the_roster),
+        cmocka_unit_test(test_versions),
         cmocka_unit_test(test_links_that_are_kept),
         cmocka_unit_test(test_guest_leaves_failing),
         cmocka_unit_test(test_orders_are_logged),

@@ -15,6 +15,7 @@
 void session_greet(struct van *v, van_link link, const struct session_who *who)
 {
     const struct van_trust trust = van_trust(v, link);
+    const struct wire_versions own = wire_own_versions();
     uint8_t proof[MAC_BYTES];
     struct msg_hello hello = {
         .cluster = who->cluster,
@@ -24,6 +25,8 @@ void session_greet(struct van *v, van_link link, const struct session_who *who)
         .unix_ns = who->role == WIRE_TOOL ? clock_unix_ns() : 0,
         .generation = who->generation,
         .version = wire_text(tug_version()),
+        .oldest = own.oldest,
+        .newest = own.newest,
     };
     if (who->has_secret && proof_hello(proof, who->secret, &trust))
         hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
@@ -145,6 +148,13 @@ static bool is_answer(const struct van_message *m)
     return m->request != 0 && m->type != MSG_PING;
 }
 
+static int agree(struct session *s, const struct msg_welcome *w, struct err *e)
+{
+    const struct wire_versions theirs = {w->oldest, w->newest};
+    int rc = wire_agree(theirs, w->version, &s->version, e);
+    return rc == 0 ? 0 : err_wrap(e, "%s", van_peer(s->side->van, s->link));
+}
+
 // Handles a message. From a peer that has not proven itself, only a refusal of the link
 // is accepted. An impostor gains nothing by a refusal, because it could have the same
 // effect by not sending WELCOME.
@@ -159,9 +169,9 @@ enum session_news session_message(struct session *s, van_link link,
     bool greets = m->type == MSG_WELCOME && s->state == SESSION_GREETING;
     if (m->type == MSG_ERROR && m->request == 0) // number 0: it refuses the link itself
         wire_refusal(&m->m->error, NULL, &why);
-    else if (greets)
-        (void)session_believes(s->side->van, link, s->side->who, s->role, &m->m->welcome,
-                               &why);
+    else if (greets && session_believes(s->side->van, link, s->side->who, s->role,
+                                        &m->m->welcome, &why))
+        (void)agree(s, &m->m->welcome, &why);
     if (why.code != 0) {
         session_break(s, &why, now);
         return SESSION_REFUSED;

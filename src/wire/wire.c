@@ -397,11 +397,12 @@ int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_fr
         return err_set(e, TUG_EDATA,
                        "the peer does not speak tug's protocol: is the address that of a "
                        "tug node, and do both sides use TLS or neither?");
-    if (header[AT_VERSION] != WIRE_VERSION)
+    const uint8_t newest = wire_own_versions().newest;
+    if (header[AT_VERSION] < WIRE_FIRST || header[AT_VERSION] > newest)
         return err_set(e, TUG_EDATA,
-                       "the peer speaks version %u of the protocol, but this tug speaks "
-                       "version %d: install the same tug on all machines",
-                       header[AT_VERSION], WIRE_VERSION);
+                       "the peer speaks version %u of the protocol, but tug %s speaks "
+                       "versions up to %u: replace the older tug of the two",
+                       header[AT_VERSION], tug_version(), newest);
     GET(type, header + AT_TYPE);
     GET(ret->head_bytes, header + AT_HEAD_BYTES);
     GET(zero, header + AT_ZERO);
@@ -470,6 +471,19 @@ static uint64_t checksum_body(const struct wire_out *o)
     return hash_stream_end(&s);
 }
 
+// Returns the version of the protocol in which the message got its form.
+static uint8_t version_of(uint16_t type)
+{
+    switch (type) {
+#define MESSAGE(NAME, name, id, since, ...)                                              \
+    case id:                                                                             \
+        return since > WIRE_FIRST ? since : WIRE_FIRST;
+#include "wire/messages.def"
+    default:
+        return WIRE_FIRST;
+    }
+}
+
 int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void *msg,
                 bool check_body)
 {
@@ -483,7 +497,7 @@ int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void 
     bool checked = check_body && o->body_bytes > 0;
     uint64_t body_checksum = checked ? checksum_body(o) : 0;
     memcpy(header, magic, sizeof(magic));
-    header[AT_VERSION] = WIRE_VERSION;
+    header[AT_VERSION] = version_of(type);
     header[AT_FLAGS] = checked ? FLAG_BODY_CHECKED : 0;
     PUT(header + AT_TYPE, type);
     PUT(header + AT_HEAD_BYTES, head_bytes);

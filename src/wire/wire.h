@@ -17,7 +17,9 @@
 #include "base/err.h"
 
 enum {
-    WIRE_VERSION = 4,
+    WIRE_VERSION = 4,      // the newest version of the protocol, in which messages.def is
+    WIRE_OLDEST = 4,       // the oldest one that this tug still speaks
+    WIRE_FIRST = 4,        // the first one whose messages keep their form in later ones
     WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
@@ -177,6 +179,17 @@ const char *wire_reason(struct wire_text t, char *to, size_t cap);
 // tug/tug.h has no such code.
 int wire_code(int32_t code);
 int wire_failure(int32_t code);
+
+// The versions of the protocol that a node speaks. In HELLO and WELCOME, `newest` 0 means
+// WIRE_FIRST only.
+struct wire_versions {
+    uint8_t oldest, newest;
+};
+struct wire_versions wire_own_versions(void);
+// Finds the newest version that both this program and a peer speak, whose tug is of the
+// version `tug`. Returns TUG_EUSAGE if there is none: one of the two has to be replaced.
+int wire_agree(struct wire_versions with, struct wire_text tug, uint8_t *ret,
+               struct err *e);
 
 #define WIRE_TYPE_u8 uint8_t
 #define WIRE_TYPE_u16 uint16_t

@@ -207,9 +207,10 @@ static void write_golden(const char *path, const char *now, const char *golden)
 {
     char name[LONGEST];
     if (!keeps_version(now, golden, name))
-        fail_msg("%s is another message now: raise WIRE_VERSION, so that nodes of the "
-                 "version before are refused",
-                 name);
+        fail_msg(
+            "%s is another message now: nodes of the version before read it wrongly; "
+            "give the new form an id of its own",
+            name);
     for (int i = 0; i < N_WIRE_TYPES; i++)
         write_input(wire_types[i]);
     write_file(path, now, strlen(now));

@@ -251,6 +251,13 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
         turn_away(s, l, TUG_EUSAGE, text);
         return;
     }
+    uint8_t version;
+    struct err differs;
+    const struct wire_versions theirs = {m->oldest, m->newest};
+    if (wire_agree(theirs, m->version, &version, &differs) != 0) {
+        turn_away(s, l, differs.code, differs.text);
+        return;
+    }
     l->greeted = true;
     l->role = van_trust(s->van, l->link).role;
     if (!proof_role_fits(m->role, l->role)) {
@@ -267,6 +274,8 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
         .generation = s->generation,
         .unix_ns = scheduler_unix_ns(s),
         .version = wire_text(tug_version()),
+        .oldest = wire_own_versions().oldest,
+        .newest = wire_own_versions().newest,
     };
     scheduler_send(s, l->link, MSG_WELCOME, 0, &welcome);
 }
