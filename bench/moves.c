@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "bench/moves.h"
@@ -17,15 +18,49 @@ enum { VAN_BYTES = 4 << 20, VAN_IN_FLIGHT = 8 };
 #define PATIENCE 120.0 // seconds for filling the tables, and for all moves
 #define TIMEOUT_NS ((uint64_t)60000000000)
 
+// The processes whose CPU time is told apart.
+enum { CPU_SERVERS, CPU_WORKERS, CPU_JOINING, CPU_SCHEDULER, CPUS };
+static const char *const cpu_names[] = {"cpu_servers", "cpu_workers", "cpu_joining",
+                                        "cpu_scheduler"};
+
+// A time, and the CPU seconds that had been used then.
+struct moment {
+    double at;
+    double cpu[CPUS];
+};
+
 struct moves_bench {
     struct bench *bench;
     struct bench_nodes nodes;
     struct bench_moves *m;
     bool over;
-    uint32_t *owners;      // by partition of tables by hash, before the server joins
-    double planned, moved; // times at which the plan was made, and the last move ended
-    double rate;           // bytes per second of the moves
+    uint32_t *owners; // by partition of tables by hash, before the server joins
+    struct moment planned, moved; // when the plan was made, and the last move ended
+    double rate;                  // bytes per second of the moves
 };
+
+// ---------------------------------------------------------------- CPU time
+
+static struct moment moment_now(const struct moves_bench *x)
+{
+    const struct bench_nodes *n = &x->nodes;
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (struct moment){
+        .at = clock_seconds(),
+        .cpu = {[CPU_SERVERS] = bench_nodes_cpu(n, 0, n->servers),
+                [CPU_WORKERS] = bench_nodes_cpu(n, n->servers, n->workers),
+                [CPU_JOINING] = bench_nodes_cpu(n, n->servers + n->workers, 1),
+                [CPU_SCHEDULER] = (double)t.tv_sec + (double)t.tv_nsec * 1e-9}};
+}
+
+// Adds the CPU time between two moments, in seconds for each second.
+static void add_cpu(json_t *to, const struct moment *from, const struct moment *until)
+{
+    for (int i = 0; i < CPUS; i++)
+        bench_set(to, cpu_names[i],
+                  (until->cpu[i] - from->cpu[i]) / (until->at - from->at));
+}
 
 // ---------------------------------------------------------------- one cluster
 
@@ -59,12 +94,12 @@ static int join(struct moves_bench *x, struct err *e)
     size_t bytes = sizeof(*x->owners) << r->partition_bits;
     double until = clock_seconds() + PATIENCE;
     memcpy(x->owners, r->owners[WIRE_SPACE_SPARSE], bytes);
-    x->planned = 0;
+    x->planned.at = 0;
     (void)sem_post(&x->nodes.shared->late);
     for (;;) {
         struct scheduler_moves s = scheduler_moves(x->nodes.scheduler);
-        if (x->planned == 0 && s.left > 0)
-            x->planned = clock_seconds();
+        if (x->planned.at == 0 && s.left > 0)
+            x->planned = moment_now(x);
         if (s.left == 0 && s.done > 0)
             break;
         if (clock_seconds() > until)
@@ -72,7 +107,7 @@ static int join(struct moves_bench *x, struct err *e)
                            PATIENCE);
         TRY(serve(x, 0.001, e));
     }
-    x->moved = clock_seconds();
+    x->moved = moment_now(x);
     return 0;
 }
 
@@ -113,15 +148,15 @@ static int with_cluster(struct moves_bench *x, const struct bench_moves_plan *pl
 
 // ---------------------------------------------------------------- under load
 
-static bool is_within(const struct bench_seen *q, const double window[2])
+static bool is_within(const struct bench_seen *q, const struct moment window[2])
 {
-    return q->ended >= window[0] && q->ended < window[1];
+    return q->ended >= window[0].at && q->ended < window[1].at;
 }
 
 // Collects the times of the requests that ended in the window. Returns the number of
 // their keys per second.
-static double collect(struct moves_bench *x, const double window[2], double *ret_times,
-                      size_t *ret_n)
+static double collect(struct moves_bench *x, const struct moment window[2],
+                      double *ret_times, size_t *ret_n)
 {
     uint64_t keys = 0;
     *ret_n = 0;
@@ -133,10 +168,10 @@ static double collect(struct moves_bench *x, const double window[2], double *ret
                 keys += x->m->seen[i][k].keys;
             }
     }
-    return (double)keys / (window[1] - window[0]);
+    return (double)keys / (window[1].at - window[0].at);
 }
 
-static int add_window(struct moves_bench *x, json_t *to, const double window[2],
+static int add_window(struct moves_bench *x, json_t *to, const struct moment window[2],
                       struct err *e)
 {
     size_t n;
@@ -146,6 +181,7 @@ static int add_window(struct moves_bench *x, json_t *to, const double window[2],
         return err_nomem(e, "the times of requests");
     bench_set(to, "per_second", collect(x, window, times, &n));
     bench_count(to, "requests", n);
+    add_cpu(to, &window[0], &window[1]);
     if (n > 0) {
         bench_set(to, "p50_ms", bench_quantile(times, n, 0.5) * 1e3);
         bench_set(to, "p99_ms", bench_quantile(times, n, 0.99) * 1e3);
@@ -174,21 +210,22 @@ static void add_moved(struct moves_bench *x, json_t *to)
     bench_count(to, "bytes", s.bytes);
     bench_count(to, "given_up", s.failed);
     bench_set(to, "longest_stop_ms", (double)s.longest_stop_ns * 1e-6);
-    bench_set(to, "seconds", x->moved - x->planned);
+    bench_set(to, "seconds", x->moved.at - x->planned.at);
 }
 
 static int join_under_load(struct moves_bench *x, struct err *e)
 {
-    double before[2], during[2], after[2], seconds = x->bench->o.seconds;
+    struct moment before[2], during[2], after[2];
+    double seconds = x->bench->o.seconds;
     json_t *row = bench_row(x->bench->figures, "rounds");
     TRY(serve(x, seconds / 2, e));
-    before[0] = clock_seconds();
+    before[0] = moment_now(x);
     TRY(serve(x, seconds, e));
-    before[1] = during[0] = clock_seconds();
+    before[1] = during[0] = moment_now(x);
     TRY(join(x, e));
-    during[1] = after[0] = clock_seconds();
+    during[1] = after[0] = moment_now(x);
     TRY(serve(x, seconds, e));
-    after[1] = clock_seconds();
+    after[1] = moment_now(x);
     TRY(add_window(x, bench_group(row, "before"), before, e));
     TRY(add_window(x, bench_group(row, "joining"), during, e));
     TRY(add_window(x, bench_group(row, "after"), after, e));
@@ -211,8 +248,9 @@ static double median_of(const json_t *rounds, const char *group, const char *nam
 static void print_loaded(struct moves_bench *x)
 {
     static const char *const groups[] = {"before", "joining", "after"};
-    static const char *const of_group[] = {"per_second", "p50_ms", "p99_ms",
-                                           "longest_ms"};
+    static const char *const of_group[] = {"per_second",  "p50_ms",       "p99_ms",
+                                           "longest_ms",  "cpu_servers",  "cpu_workers",
+                                           "cpu_joining", "cpu_scheduler"};
     static const char *const of_round[] = {"rows_share", "partitions",      "bytes",
                                            "given_up",   "longest_stop_ms", "seconds"};
     const json_t *rounds = json_object_get(x->bench->figures, "rounds");
@@ -222,9 +260,12 @@ static void print_loaded(struct moves_bench *x)
         for (size_t i = 0; i < sizeof(of_group) / sizeof(*of_group); i++)
             bench_set(to, of_group[i], median_of(rounds, groups[g], of_group[i]));
         (void)json_object_set_new(to, "when", json_string(groups[g]));
-        bench_print(x->bench, to,
-                    "{when:-8} {per_second:.2M} M keys/s; a request of 1,000: p50 "
-                    "{p50_ms:.1} ms, p99 {p99_ms:.1}, longest {longest_ms:.1}\n");
+        bench_print(
+            x->bench, to,
+            "{when:-8} {per_second:.2M} M keys/s; a request of 1,000: p50 "
+            "{p50_ms:.1} ms, p99 {p99_ms:.1}, longest {longest_ms:.1}; cores: workers "
+            "{cpu_workers:.2}, servers {cpu_servers:.2} and {cpu_joining:.2}, "
+            "scheduler {cpu_scheduler:.2}\n");
     }
     for (size_t i = 0; i < sizeof(of_round) / sizeof(*of_round); i++)
         bench_set(f, of_round[i], median_of(rounds, NULL, of_round[i]));
@@ -273,7 +314,8 @@ static int join_idle(struct moves_bench *x, struct err *e)
 {
     TRY(serve(x, 0.2, e));
     TRY(join(x, e));
-    x->rate = (double)scheduler_moves(x->nodes.scheduler).bytes / (x->moved - x->planned);
+    x->rate = (double)scheduler_moves(x->nodes.scheduler).bytes /
+              (x->moved.at - x->planned.at);
     return 0;
 }
 
@@ -282,6 +324,7 @@ static int beside_van(struct moves_bench *x, uint32_t bits, uint32_t floats,
                       struct err *e)
 {
     double rates[ROUNDS], vans[ROUNDS], ratios[ROUNDS];
+    json_t *f = bench_row(x->bench->figures, "beside_van");
     const struct bench_moves_plan plan = {.servers = 1,
                                           .workers = 1,
                                           .bits = bits,
@@ -292,17 +335,21 @@ static int beside_van(struct moves_bench *x, uint32_t bits, uint32_t floats,
         TRY(with_cluster(x, &plan, join_idle, e));
         rates[i] = x->rate;
         ratios[i] = rates[i] / vans[i];
+        add_cpu(bench_row(f, "rounds"), &x->planned, &x->moved);
     }
-    json_t *f = bench_row(x->bench->figures, "beside_van");
     bench_count(f, "floats", floats);
     bench_count(f, "partitions", (uint64_t)1 << bits);
     bench_set(f, "bytes_per_second", bench_median(rates, ROUNDS));
     bench_set(f, "van", bench_median(vans, ROUNDS));
     bench_set(f, "ratio", bench_median(ratios, ROUNDS));
+    for (int i = 0; i < CPUS; i++)
+        bench_set(f, cpu_names[i],
+                  median_of(json_object_get(f, "rounds"), NULL, cpu_names[i]));
     bench_print(x->bench, f,
                 "nothing else going on, rows of {floats:.0} floats, {partitions:.0} "
                 "partitions: {bytes_per_second:.2G} GB/s, {ratio:.2} of the van's "
-                "{van:.2G}\n");
+                "{van:.2G}; cores: owner {cpu_servers:.2}, new owner {cpu_joining:.2}, "
+                "scheduler {cpu_scheduler:.2}\n");
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/server.h"
@@ -122,6 +123,18 @@ int bench_nodes_serve(struct bench_nodes *b, uint64_t ns, bool *ret_over, struct
     }
     *ret_over = scheduler_finished(b->scheduler, &why);
     return why.code == 0 ? 0 : err_set(e, why.code, "%s", why.text);
+}
+
+double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n)
+{
+    double all = 0;
+    for (uint32_t i = first; i < first + n && i < b->n_pids; i++) {
+        clockid_t clock;
+        struct timespec t;
+        if (clock_getcpuclockid(b->pids[i], &clock) == 0 && clock_gettime(clock, &t) == 0)
+            all += (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    }
+    return all;
 }
 
 // Waits for all processes, and kills those that have not ended after END_SECONDS, or at

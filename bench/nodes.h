@@ -52,6 +52,9 @@ int bench_nodes_open(struct bench_nodes *b, struct err *e);
 // Lets the scheduler serve for about `ns`, or until the cluster has ended. If it has ended,
 // sets *ret_over, and returns the error of a process if there was one.
 int bench_nodes_serve(struct bench_nodes *b, uint64_t ns, bool *ret_over, struct err *e);
+// Returns the CPU seconds that processes [first, first + n) have used, in the order in which
+// they were started: servers, workers, servers that join late.
+double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n);
 // Ends what is open, and waits for all processes; with kill_now they are killed at once.
 // Returns rc, or the error of the first process that failed.
 int bench_nodes_close(struct bench_nodes *b, int rc, struct err *e);
