@@ -201,6 +201,9 @@ void store_first_row(const struct store *s, uint64_t key, uint32_t day, float *r
 // partition p if `rows` is not NULL. The call is a hint that loads give. A store with a
 // cold tier ignores it, since most rows are demoted again.
 void store_reserve(struct store *s, uint64_t n, const uint64_t *rows);
+// The same for a partition of n rows that moves here; one in `of` partitions will.
+void store_reserve_partition(struct store *s, uint32_t partition, uint64_t n,
+                             uint32_t of);
 // Sets the day of all partitions. Used by loads: a partition whose own state is put
 // afterwards gets the day in that state.
 void store_set_day(struct store *s, uint32_t day);

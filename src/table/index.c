@@ -15,6 +15,7 @@ enum {
     TAIL_LINES = 16, // initial number of lines after the last home line
     ROWS_AHEAD = 3,  // number of lines ahead of a visit for which rows are prefetched
     LINES_AHEAD = 8,
+    RISE_BITS = 16,
 };
 
 // Sanitizers reserve shadow memory for all mapped addresses, so an index reserves fewer.
@@ -193,12 +194,12 @@ static void end_round(struct index *ix)
         set_mapping(ix, index_get(&ix->m), index_get(&ix->m), index_get(&ix->m));
 }
 
-static int begin_round(struct index *ix)
+static int begin_round(struct index *ix, uint64_t m)
 {
     uint64_t n = index_get(&ix->n);
-    uint64_t m = n + n / 5;
     TRY(extend(ix, m + TAIL_LINES));
     ix->mark ^= INDEX_MARK;
+    ix->rise = (m << RISE_BITS) / n;
     set_mapping(ix, n, m, n);
     return 0;
 }
@@ -206,12 +207,15 @@ static int begin_round(struct index *ix)
 void index_reserve(struct index *ix, uint64_t entries)
 {
     uint64_t lines = entries / INDEX_ROOMY + 1;
-    if (ix->count > 0 || growing(ix) || lines <= index_get(&ix->n) ||
+    if (growing(ix) || lines <= index_get(&ix->n) ||
         lines > ix->reserved / sizeof(struct index_line) ||
         extend(ix, lines + TAIL_LINES) != 0)
         return;
     index_change_begin(ix);
-    set_mapping(ix, lines, lines, lines);
+    if (ix->count == 0)
+        set_mapping(ix, lines, lines, lines);
+    else
+        (void)begin_round(ix, lines);
     index_change_end(ix);
 }
 
@@ -255,14 +259,14 @@ static void open_bucket(struct index *ix, uint64_t bucket, const struct found *h
 }
 
 // Prefetches the lines that later visits will read, and the lines to which they will move
-// entries (a fifth further up).
+// entries.
 static void prefetch_visits(const struct index *ix)
 {
     uint64_t at = index_get(&ix->frontier);
     if (at < LINES_AHEAD)
         return;
     __builtin_prefetch(&ix->lines[at - LINES_AHEAD]);
-    __builtin_prefetch(&ix->lines[at - ROWS_AHEAD + (at - ROWS_AHEAD) / 5], 1);
+    __builtin_prefetch(&ix->lines[((at - ROWS_AHEAD) * ix->rise) >> RISE_BITS], 1);
     const struct index_line *line = &ix->lines[at - ROWS_AHEAD];
     for (uint32_t i = 0; i < INDEX_SLOTS; i++) {
         uint32_t word = get_slot(line, i);
@@ -316,8 +320,8 @@ static int move_some(struct index *ix)
 
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle)
 {
-    if (!growing(ix) && ix->count >= index_get(&ix->n) * INDEX_FULL)
-        TRY(begin_round(ix));
+    if (!growing(ix) && ix->count >= index_capacity(ix))
+        TRY(begin_round(ix, index_get(&ix->n) + index_get(&ix->n) / 5));
     TRY(move_some(ix));
     uint64_t home = index_bucket(hash, index_get(&ix->n));
     uint32_t mark = ix->mark;

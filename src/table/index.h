@@ -34,10 +34,11 @@
 //
 //  5. The mark of an entry says under which of the two mappings it lies: `mark` under m,
 //     the other under n. (A key alone can't say it while both have entries in one line.)
-//  6. Growth is by a fifth. One insert visits at most INDEX_VISITS lines of the old
-//     mapping and stops at INDEX_MOVES moves, so it moves fewer than INDEX_MOVES +
-//     INDEX_SLOTS entries. A round takes about 0.5 n inserts of the 2.2 n until the next
-//     one. It has to be short: what lies under n grows ever denser meanwhile.
+//  6. Growth is by a fifth, or by more if keys are announced. One insert visits at most
+//     INDEX_VISITS lines of the old mapping and stops at INDEX_MOVES moves, so it moves
+//     fewer than INDEX_MOVES + INDEX_SLOTS entries. A round takes about 0.5 n inserts of
+//     the 2.2 n or more until the next one. It has to be short: what lies under n grows
+//     ever denser meanwhile.
 //
 // The lines lie at the start of a reserved range of addresses and never move. Behind the
 // last home a tail grows by itself when entries pass the end.
@@ -94,6 +95,7 @@ struct index {
     uint64_t count;
     uint64_t left;
     uint64_t walk; // the line of the next visit, valid while left > 0
+    uint64_t rise; // 2^16 m / n, while growing
     uint32_t mark;
     uint64_t moves, max_moves;
 };
@@ -102,9 +104,16 @@ struct index {
 int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs);
 void index_close(struct index *ix); // a zeroed index is fine
 
-// Gives an empty index lines for this many entries, so that it need not grow in steps.
-// Does nothing if the index is not empty or memory is short.
+// Gives an index lines for this many entries, so that it need not grow in steps: an empty
+// index at once, another one by a round of growth that begins now. Does nothing if the
+// index grows already or memory is short.
 void index_reserve(struct index *ix, uint64_t entries);
+
+// Returns the number of entries at which the index begins to grow.
+static inline uint64_t index_capacity(const struct index *ix)
+{
+    return atomic_load_explicit(&ix->n, memory_order_relaxed) * INDEX_FULL;
+}
 
 void index_change_begin(struct index *ix);
 void index_change_end(struct index *ix);

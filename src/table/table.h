@@ -65,6 +65,10 @@ const struct table_options *table_options(const struct table *t);
 // each i below 2^bits, there is room for rows[i] keys whose hashes begin with the bits of
 // i. The call is a hint: nothing happens if the table is not empty or memory is short.
 void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits);
+// Announces `rows` new keys of one partition, to which about one in `of` partitions will
+// be added. Makes room in the index, which need not be empty. The call is a hint, too.
+void table_reserve_partition(struct table *t, uint32_t partition, uint64_t rows,
+                             uint32_t of);
 
 // Finds the handles of n keys, TABLE_NONE for keys without a row. Creates no rows, and
 // usually takes no lock. The caller must be pinned (table_pin) while it uses the handles,

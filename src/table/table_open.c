@@ -106,7 +106,37 @@ void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits)
     for (uint32_t i = 0; i < TABLE_STRIPES; i++) {
         struct stripe *s = &t->stripes[i];
         pthread_mutex_lock(&s->lock);
-        index_reserve(&s->index, rows_of_stripe(rows, bits, i));
+        if (s->index.count == 0)
+            index_reserve(&s->index, rows_of_stripe(rows, bits, i));
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+// Makes room for n more keys, of which those of `share` as many partitions will follow in
+// an empty stripe; in another one as many as half of its keys may follow.
+static void reserve_more(struct stripe *s, uint64_t n, uint64_t share)
+{
+    uint64_t has = s->index.count, more = has > 0 ? has / 2 : n * share;
+    if (has + n > index_capacity(&s->index))
+        index_reserve(&s->index, has + (more > n ? more : n));
+}
+
+void table_reserve_partition(struct table *t, uint32_t partition, uint64_t rows,
+                             uint32_t of)
+{
+    uint32_t bits = t->options.partition_bits, first, stripes = 1;
+    uint64_t share = 1;
+    if (bits <= TABLE_STRIPE_BITS) {
+        stripes = 1u << (TABLE_STRIPE_BITS - bits);
+        first = partition * stripes;
+    } else {
+        first = partition >> (bits - TABLE_STRIPE_BITS);
+        share = ((1u << (bits - TABLE_STRIPE_BITS)) + of - 1) / of;
+    }
+    for (uint32_t i = first; i < first + stripes; i++) {
+        struct stripe *s = &t->stripes[i];
+        pthread_mutex_lock(&s->lock);
+        reserve_more(s, rows / stripes, share);
         pthread_mutex_unlock(&s->lock);
     }
 }

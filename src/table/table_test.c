@@ -439,6 +439,46 @@ static void test_memory(void **state)
     table_close(t);
 }
 
+// Announces partitions and adds their keys, one after the other. Returns how many entries
+// were moved for each key.
+static double moves_of(uint32_t bits, uint32_t of, uint32_t partitions, bool announced)
+{
+    enum { N = SANITIZED ? 40000 : 400000, STEP = 1000 };
+    struct table_options o = {.width = 2, .partition_bits = bits};
+    struct table *t = open_table(&o);
+    static uint64_t keys[STEP];
+    static uint32_t h[STEP];
+    for (uint32_t p = 0; p < partitions; p++) {
+        uint32_t n = 0;
+        if (announced)
+            table_reserve_partition(t, p, N >> bits, of);
+        for (uint64_t key = 0; key <= N; key++) {
+            if (n == STEP || key == N) {
+                assert_int_equal(table_rows(t, keys, n, h), 0);
+                n = 0;
+            }
+            if (key < N && table_partition(mix64(key), bits) == p)
+                keys[n++] = key;
+        }
+    }
+    struct table_stats s = table_stats(t);
+    for (uint64_t key = 0; key < N; key++)
+        assert_true((find_one(t, key) != TABLE_NONE) ==
+                    (table_partition(mix64(key), bits) < partitions));
+    assert_true(s.index_bytes <= 24 * s.rows + 64 * 1024);
+    table_close(t);
+    return (double)s.index_moves / (double)s.rows;
+}
+
+static void test_reserve_partitions(void **state)
+{
+    (void)state;
+    assert_true(moves_of(3, 2, 4, true) == 0);   // whole stripes
+    assert_true(moves_of(6, 4, 16, true) < 1.6); // four stripes with all their partitions
+    assert_true(moves_of(6, 4, 16, false) > 3);
+    assert_true(moves_of(6, 1, 64, true) < 0.5);
+}
+
 // The reserved room is enough for its keys. Without a reservation the index grows in
 // steps.
 static void test_reserve(void **state)
@@ -722,14 +762,15 @@ static void test_few_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model),        cmocka_unit_test(test_extreme_keys),
-        cmocka_unit_test(test_first_values), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_bad_options),  cmocka_unit_test(test_sorted_and_scan),
-        cmocka_unit_test(test_clone),        cmocka_unit_test(test_collisions),
-        cmocka_unit_test(test_memory),       cmocka_unit_test(test_reuse),
-        cmocka_unit_test(test_churn),        cmocka_unit_test(test_many_readers),
-        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_reserve),      cmocka_unit_test(test_few_addresses),
+        cmocka_unit_test(test_model),         cmocka_unit_test(test_extreme_keys),
+        cmocka_unit_test(test_first_values),  cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_bad_options),   cmocka_unit_test(test_sorted_and_scan),
+        cmocka_unit_test(test_clone),         cmocka_unit_test(test_collisions),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_churn),         cmocka_unit_test(test_many_readers),
+        cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reserve),       cmocka_unit_test(test_reserve_partitions),
+        cmocka_unit_test(test_few_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

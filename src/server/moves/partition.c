@@ -250,22 +250,20 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     return 0;
 }
 
-// When the first partition of a table arrives, reserves memory for as many rows in each
-// of the partitions that this shard will have, because an index that grows row by row is
-// several times slower.
+// Reserves memory for the index of as many rows in each of the partitions that this shard
+// will have, because an index that grows row by row is several times slower.
 static void arrival_reserve_rows(const struct arrival *a, const struct shard_table *t,
                                  uint64_t rows)
 {
-    enum { FEW = 4096, MOST = 1 << 26 };
+    enum { FEW = 1024, MOST = 1 << 26 };
     const struct roster *r = member_roster(a->s->member);
-    uint64_t servers = 0, all = rows << a->s->bits;
+    uint32_t servers = 0;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         servers += r->nodes[i].role == WIRE_SERVER && r->nodes[i].alive;
-    uint64_t n = servers > 0 ? all / servers : rows;
+    uint64_t all = servers > 0 ? (rows << a->s->bits) / servers : rows;
     uint64_t most = a->s->o.max_bytes / (store_accessor(t->store)->width * 4 + 16);
-    n = most != 0 && n > most ? most : n;
-    if (rows >= FEW && rows <= MOST && n <= MOST && store_counts(t->store).rows == 0)
-        store_reserve(t->store, n, NULL);
+    if (rows >= FEW && rows <= MOST && all <= MOST && (most == 0 || all <= most))
+        store_reserve_partition(t->store, a->partition, rows, servers > 0 ? servers : 1);
 }
 
 static int put_table(struct arrival *a, struct err *e)
