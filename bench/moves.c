@@ -110,7 +110,6 @@ static int join(struct moves_bench *x, struct err *e)
     double until = clock_seconds() + PATIENCE;
     memcpy(x->owners, r->owners[WIRE_SPACE_SPARSE], bytes);
     x->planned.at = 0;
-    TRY(warm(x, e));
     (void)sem_post(&x->nodes.shared->late);
     for (;;) {
         struct scheduler_moves s = scheduler_moves(x->nodes.scheduler);
@@ -234,6 +233,7 @@ static int join_under_load(struct moves_bench *x, struct err *e)
     struct moment before[2], during[2], after[2];
     double seconds = x->bench->o.seconds;
     json_t *row = bench_row(x->bench->figures, "rounds");
+    TRY(warm(x, e));
     TRY(serve(x, seconds / 2, e));
     before[0] = moment_now(x);
     TRY(serve(x, seconds, e));
@@ -328,6 +328,7 @@ static int measure_van(struct moves_bench *x, double *ret, struct err *e)
 
 static int join_idle(struct moves_bench *x, struct err *e)
 {
+    TRY(warm(x, e));
     TRY(serve(x, 0.2, e));
     TRY(join(x, e));
     x->rate = (double)scheduler_moves(x->nodes.scheduler).bytes /
