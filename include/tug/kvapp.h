@@ -225,7 +225,7 @@ struct tug_message {
     const void *data[TUG_MESSAGE_DATA];
     size_t data_bytes[TUG_MESSAGE_DATA];
     uint32_t value_bytes; // see struct tug_kv_data
-    uint64_t ticket;      // names a received request for its answer; 0 in other messages
+    uint64_t ticket;      // identifies a received request; 0 in other messages
 };
 
 // A customer with this app id gets the requests for apps that this process has not

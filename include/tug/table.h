@@ -341,7 +341,7 @@ TUG_API int tug_stop(struct tug_client *c, const char *why);
 // arguments. Registering returns at once. TUG_EUSAGE if the name is invalid or taken, a
 // function is missing, or 16 are registered already.
 //
-// An update rule: `name` in settings, and `about`, its line in lists of rules.
+// An update rule. `name` is its name in settings, `about` is its line in lists of rules.
 struct tug_rule {
     const char *name, *about;
     // Floats of state for each weight, and for each row. In a new row they are 0.

@@ -62,10 +62,10 @@ extern "C" {
 
 struct tug_model;
 
-// The progress of a pass of tug_model_train, which `progress` of tug_model_options gets a
-// few times a second, and once at the end of each pass, in order; with the option
-// "log-every=N" once every N batches instead of by the clock. The metrics are those of
-// the first label; a metric that is not known is NAN.
+// The progress of a pass. tug_model_train gives it to the callback
+// tug_model_options.progress a few times a second (with the option "log-every=N": once every
+// N batches) and once at the end of each pass. The metrics are those of the first label; a
+// metric that is not known is NAN.
 struct tug_progress {
     uint32_t pass;     // number of this pass, from 1, over all calls for the model
     uint32_t passes;   // number of this call's last pass, counted in the same way

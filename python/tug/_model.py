@@ -298,7 +298,8 @@ class Model(OwnedHandle):
     def explain(self, data: Any, **options: Option) -> List[Dict[str, Any]]:
         """Explains each prediction, as `tug predict --explain --json` does. Returns a dictionary for each example, with
         its position ("row", or "file" and "line"), the score, the bias, "features" (first those whose removal changes
-        the score most) and "largest_pairs". top: the most pairs to return; 10."""
+        the score most) and "largest_pairs". top: how many pairs are
+        returned at most (default 10)."""
         words, kept = words_of(given := option_words("explain", "predict", options))
         examples = self._examples(data, None)
         text = ffi.new("char **")

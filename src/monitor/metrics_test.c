@@ -99,7 +99,7 @@ static void tells_of_its_own_process_only(void **state)
     has(all, "\ntug_run_loss{role=\"scheduler\"} 0.4321\n");
     has(all,
         "\ntug_placement_max_over_mean_ratio{role=\"scheduler\",space=\"sparse\"} 1\n");
-    assert_null(strstr(all, "tug_run_auc"));    // null
+    assert_null(strstr(all, "tug_run_auc"));    // the facts have null as its value
     assert_null(strstr(all, "tug_table_rows")); // this process is not a server
 }
 

@@ -140,7 +140,7 @@ void page_add_run(struct page_view *p)
         page_text(p, fact_text(run, "error"));
         html_add(&p->h, "</p>\n");
     }
-    // The facts of tug launch have no more about a run.
+    // The facts of tug launch have nothing about a run but its error.
     if (isnan(fact_number(run, "pass"))) {
         page_section_end(p);
         return;

@@ -358,8 +358,8 @@ static json_t *behind_by_table(const json_t *facts)
 }
 
 // Shows each worker of a table once, by the loop on which it is furthest behind. A
-// worker is marked as holding up others if pulls wait and it was behind by most of the
-// bound a second ago, too.
+// worker is marked as holding up others if pulls wait, and it is behind by most of the
+// allowed bound now and was a second ago.
 static void add_clocks(struct page_view *p, const json_t *t, json_t *all,
                        json_t *all_before)
 {

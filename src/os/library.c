@@ -11,8 +11,9 @@ static int library_find(const struct library *l, void *library,
 {
     void *found = dlsym(library, f->name);
     if (found == NULL)
-        return err_set(e, TUG_EUSAGE, "%s does not have the function %s: is it %s?",
-                       l->file, f->name, l->other);
+        return err_set(e, TUG_EUSAGE,
+                       "%s does not have the function %s: is this file %s?", l->file,
+                       f->name, l->other);
     memcpy(f->to, &found, sizeof(found));
     return 0;
 }

@@ -46,8 +46,9 @@ static void missing_library_is_named(void **state)
                            .lock = PTHREAD_MUTEX_INITIALIZER};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(library_load(&other, &test_err), TUG_EUSAGE);
-        assert_string_equal(test_err.text,
-                            "libm.so.6 does not have the function no_cos: is it old?");
+        assert_string_equal(
+            test_err.text,
+            "libm.so.6 does not have the function no_cos: is this file old?");
         assert_int_equal(library_load(&none, &test_err), TUG_EUSAGE);
         assert_non_null(
             strstr(test_err.text, "libnosuch, which cannot be loaded (libnosuch.so.1: "));

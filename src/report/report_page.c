@@ -32,7 +32,7 @@ static void tiles(struct page *p, const json_t *m, const char *base)
     html_add(p, "<div class=\"tiles\">\n");
     tile(p, m, base, "auc", "AUC: 0.5 guesses, 1 ranks perfectly");
     tile(p, m, base, "logloss", ranks ? "logloss, lower is better" : "loss");
-    tile(p, m, base, "ne", "of the logloss of a constant guess (ne)");
+    tile(p, m, base, "ne", "logloss / that of a constant guess (ne)");
     tile(p, m, base, "copc", "predicted / observed (copc), 1 is ideal");
     tile(p, m, base, "pr_auc", "average precision");
     if (!ranks)

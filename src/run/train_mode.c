@@ -88,10 +88,11 @@ static int set_shuffle(struct train_cluster *k, const struct train_options *t,
     k->shuffle = t->shuffle == 1;
     k->shuffle_by = t->shuffle_by;
     if (k->node == NULL && (k->shuffle || k->shuffle_by != NULL))
-        return err_set(e, TUG_EUSAGE,
-                       "--shuffle%s: on one machine there is one worker, which shuffles "
-                       "all examples with --data-in memory; leave it out",
-                       k->shuffle ? " global" : "-by");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--shuffle%s is for clusters: leave it out. On one machine the only "
+            "worker shuffles all examples if they are in memory (--data-in)",
+            k->shuffle ? " global" : "-by");
     if (k->shuffle && k->mode == CONFIG_SYNC)
         return err_set(e, TUG_EUSAGE,
                        "--shuffle global: in sync mode every worker holds all examples, "

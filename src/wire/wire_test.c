@@ -707,7 +707,7 @@ static void test_answers(void **state)
         }
 }
 
-// A field is found by its type and its name, and not in other messages.
+// A field is found by its type and its name, and not found in a message that lacks it.
 static void test_fields(void **state)
 {
     union wire_any m = {0};

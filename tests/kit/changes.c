@@ -36,7 +36,7 @@ static struct process *placed(const struct changes *c, uint32_t server)
     return p->placed ? p : NULL;
 }
 
-// Lets the servers leave that the scheduler has told to leave, as their processes would.
+// Makes each server that the scheduler has told to leave do so, as its process would.
 static void let_leave(struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {

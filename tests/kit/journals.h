@@ -19,7 +19,8 @@ struct memory_journal {
 };
 
 void journals_open(struct memory_journal *j);
-void journals_free(struct memory_journal *j); // not when a scheduler closes it
+void journals_free(
+    struct memory_journal *j); // not called if a scheduler closes the journal
 // Lets the writes succeed from now on.
 void journals_mend(struct memory_journal *j);
 // Makes a copy, which has the same groups.

@@ -550,8 +550,8 @@ static void assert_memory(const char *name, const char *format, uint64_t example
     assert_packed(path, &k, examples, features, most);
 }
 
-// Checks that the memory stays within its limit for the shortest lines whose features
-// have values: words with frequencies.
+// Checks that the memory stays within its limit for the shortest lines that are possible
+// if each feature is a word with its frequency as its value.
 static void test_memory_counts(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@ struct reader_ops {
                      // is skipped
     bool no_fields;  // all slots are 0, so that models that need fields refuse the format
     bool quotes;     // words may be in quotes, as reader_text reads them
-    bool numbers_fields; // columns are the numbers of fields
+    bool numbers_fields; // a column's name is the number of a field
     // Makes the reader of the format, whose first member is a struct reader; reader_open
     // sets that member.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);

@@ -35,7 +35,7 @@ enum schema_use {
     // names joined by '*'. These entries are not columns of the data, and follow all
     // columns.
     SCHEMA_CROSSES,
-    // Settings of csv. They are not columns; the name of an entry is the setting's text.
+    // Settings of csv. They are not columns; an entry's `name` holds the value of the setting.
     SCHEMA_MISSING,        // a word that means an empty cell
     SCHEMA_LIST_SEPARATOR, // the character between the words of a cell
     // For files without a header: the names of the columns, separated by commas.

@@ -22,8 +22,8 @@ struct thing {
 
 static struct thing things[N];
 
-// Returns the item that a line must take next: among equal priorities or numbers, the
-// oldest.
+// Returns the item that a line must take next: the one with the smallest number, or, if
+// none has a number, with the greatest priority; of equal ones the oldest.
 static struct thing *naive_first(size_t n)
 {
     struct thing *best = NULL;

@@ -169,7 +169,8 @@ static void calls_end(void *ctx, client_ts ts, int rc)
     }
 }
 
-// Calls that wait for tug_wait may be open; only their requests must have ended.
+// Returns whether the requests of all calls have ended. The program need not have
+// collected the calls with tug_wait.
 bool calls_over(const struct tug_client *c)
 {
     return c->unfinished == 0;

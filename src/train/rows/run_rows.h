@@ -18,8 +18,8 @@ struct local_rows {
     // Called when loading is complete, before threads update rows. Sets r->local.blocks and
     // r->local.row.
     int (*begin)(struct run *r, struct err *e);
-    // begin_data is called before other data is read, and sets how keys become ids;
-    // end_data is called after it.
+    // begin_data is called before data other than the training data is read, such as that
+    // of --valid, and sets how its keys become ids; end_data is called when it was read.
     int (*begin_data)(struct run *r, struct dataset_options *o, struct err *e);
     int (*end_data)(struct run *r, struct err *e); // may be NULL
     // Called when a worker begins and ends a stretch of batches. May return TUG_ENOMEM.

@@ -90,7 +90,7 @@ class Customer
         check_rc(tug_app_responses(app(), static_cast<uint32_t>(timestamp), &n));
         return static_cast<int>(n);
     }
-    // Counts n nodes to which no message was sent as if they had answered.
+    // Counts n more nodes as having answered, although no message was sent to them.
     void AddResponse(int timestamp, int n = 1)
     {
         check_rc(tug_app_add_responses(app(), static_cast<uint32_t>(timestamp),

@@ -40,7 +40,7 @@ inline const char *DataTypeText(DataType t)
     return t >= CHAR && t <= OTHER ? names[t] : "?";
 }
 
-// The names of data types by number, under ps-lite's name for this array.
+// DataTypeName[t] is the name of data type t, as with ps-lite's array of this name.
 struct DataTypeNames {
     const char *operator[](int t) const
     {
