@@ -295,10 +295,12 @@ static bool is_newer(const struct member *m, const struct msg_roster *msg)
 
 // Takes a roster and acknowledges it, since the scheduler repeats each roster until it is
 // acknowledged. A roster that overtook JOINED is ignored: a node that does not know its
-// own id yet cannot tell which partitions it owns.
+// own id yet cannot tell which partitions it owns, and the generation of a scheduler counts
+// from its JOINED on.
 static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t now)
 {
-    if (m->who.id == 0 || msg->generation != m->s.generation)
+    if (m->who.id == 0 || msg->generation != m->s.generation ||
+        msg->generation > m->who.generation)
         return;
     if (is_newer(m, msg)) {
         struct roster r;
