@@ -7,13 +7,16 @@
 
 #include <string.h>
 
+#include "base/loss.h"
 #include "base/maths.h"
+#include "wire/wire.h"
 
 struct fixed {
-    uint64_t examples, bad_lines, data_bytes;
+    uint64_t examples, bad_lines, most_bad_lines, data_bytes;
     double weight, loss, predicted, observed, squares, read_seconds, wait_seconds;
     uint32_t n_buckets;
     uint32_t label;
+    uint64_t total; // 1: the sum of all reports so far
     struct numbering_range keys;
 };
 
@@ -34,6 +37,7 @@ static int write_label(const struct report *r, uint32_t label, struct buf *b)
     struct fixed f = {
         .examples = m->examples,
         .bad_lines = first ? r->bad_lines : 0,
+        .most_bad_lines = first ? r->bad_lines : 0,
         .data_bytes = first ? r->data_bytes : 0,
         .weight = m->weight,
         .loss = m->loss - maths_log(m->likelihood),
@@ -83,6 +87,8 @@ int report_next(const char **bytes, size_t *n, struct report *r)
     if (f.n_buckets > METRICS_BUCKETS || f.label >= r->labels)
         return TUG_EDATA;
     struct metrics_stream *m = &r->stream[f.label];
+    if (f.total != 0)
+        metrics_streams_clear(m, 1);
     for (uint32_t i = 0; i < f.n_buckets; i++) {
         struct bucket k;
         TRY(report_take(bytes, n, &k, sizeof(k)));
@@ -100,8 +106,136 @@ int report_next(const char **bytes, size_t *n, struct report *r)
     r->read_seconds = f.read_seconds;
     r->wait_seconds = f.wait_seconds;
     r->bad_lines = f.bad_lines;
+    r->most_bad_lines = f.most_bad_lines;
+    r->total = f.total != 0 && f.label == 0; // the other labels have sums only
     r->data_bytes = f.data_bytes;
     if (r->keys != NULL)
         numbering_join(r->keys, f.keys);
     return 1;
+}
+
+// ------------------------------------------------------------------------------- totals
+
+// The part of a report about one label, whose buckets have ascending numbers.
+struct part {
+    struct fixed f;
+    const char *buckets;
+};
+
+static int take_part(struct wire_text *from, struct part *ret)
+{
+    const char *bytes = from->data;
+    size_t n = from->n;
+    struct bucket k;
+    uint32_t least = 0;
+    TRY(report_take(&bytes, &n, &ret->f, sizeof(ret->f)));
+    if (ret->f.label >= LABELS_MAX || ret->f.n_buckets > METRICS_BUCKETS)
+        return TUG_EDATA;
+    ret->buckets = bytes;
+    for (uint32_t i = 0; i < ret->f.n_buckets; i++, least = k.number + 1) {
+        TRY(report_take(&bytes, &n, &k, sizeof(k)));
+        if (k.number < least || k.number >= METRICS_BUCKETS)
+            return TUG_EDATA;
+    }
+    *from = (struct wire_text){bytes, (uint32_t)n};
+    return 0;
+}
+
+// Finds the part about a label. Returns 1, 0 if there is none, or TUG_EDATA.
+static int find_part(struct wire_text in, uint32_t label, struct part *ret)
+{
+    while (in.n > 0) {
+        TRY(take_part(&in, ret));
+        if (ret->f.label == label)
+            return 1;
+    }
+    return 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void join_fixed(struct fixed *to, const struct fixed *x)
+{
+    to->examples += x->examples;
+    to->bad_lines += x->bad_lines;
+    to->most_bad_lines = larger(to->most_bad_lines, x->most_bad_lines);
+    to->data_bytes = larger(to->data_bytes, x->data_bytes);
+    to->weight += x->weight;
+    to->loss += x->loss;
+    to->predicted += x->predicted;
+    to->observed += x->observed;
+    to->squares += x->squares;
+    to->read_seconds += x->read_seconds;
+    to->wait_seconds += x->wait_seconds;
+    to->keys.last = larger(to->keys.last, x->keys.last);
+    to->keys.first_inverted = larger(to->keys.first_inverted, x->keys.first_inverted);
+    to->keys.fields_end = larger(to->keys.fields_end, x->keys.fields_end);
+    to->keys.fields_first_inverted = larger(to->keys.fields_first_inverted,
+                                            x->keys.fields_first_inverted);
+}
+
+static bool look_at_bucket(const struct part *p, uint32_t i, struct bucket *ret)
+{
+    if (i < p->f.n_buckets)
+        memcpy(ret, p->buckets + i * sizeof(*ret), sizeof(*ret));
+    else
+        ret->number = UINT32_MAX;
+    return i < p->f.n_buckets;
+}
+
+// Appends the buckets of both, and counts them.
+static int join_buckets(struct buf *to, const struct part *a, const struct part *b,
+                        uint32_t *ret_n)
+{
+    struct bucket x, y, sum;
+    uint32_t i = 0, k = 0;
+    for (*ret_n = 0;; ++*ret_n) {
+        bool more = look_at_bucket(a, i, &x);
+        more |= look_at_bucket(b, k, &y);
+        if (!more)
+            return 0;
+        sum = x.number <= y.number ? x : y;
+        if (x.number == y.number) {
+            sum.positive += y.positive;
+            sum.negative += y.negative;
+        }
+        i += x.number == sum.number;
+        k += y.number == sum.number;
+        TRY(buf_add(to, &sum, sizeof(sum)));
+    }
+}
+
+static int join_parts(struct buf *to, const struct part *a, const struct part *b)
+{
+    struct fixed f = a->f;
+    size_t at = to->len;
+    join_fixed(&f, &b->f);
+    f.total = 1;
+    TRY(buf_add(to, &f, sizeof(f)));
+    TRY(join_buckets(to, a, b, &f.n_buckets));
+    memcpy(to->data + at, &f, sizeof(f));
+    return 0;
+}
+
+int report_merge(struct buf *to, struct wire_text total, struct wire_text report)
+{
+    struct part a, b;
+    int found;
+    for (struct wire_text in = total; in.n > 0;) {
+        TRY(take_part(&in, &a));
+        if ((found = find_part(report, a.f.label, &b)) < 0)
+            return found;
+        TRY(join_parts(to, &a, found != 0 ? &b : &(struct part){0}));
+    }
+    for (struct wire_text in = report; in.n > 0;) {
+        TRY(take_part(&in, &b));
+        if ((found = find_part(total, b.f.label, &a)) < 0)
+            return found;
+        if (found == 0)
+            TRY(join_parts(to, &b, &(struct part){0}));
+    }
+    return 0;
 }

@@ -13,6 +13,7 @@
 
 struct kept_rows {
     struct buf all, row;
+    leases_merge merge; // set by the test after kept_begin
 };
 
 static inline int kept_put(void *ctx, enum leases_row kind)
@@ -26,7 +27,7 @@ static inline int kept_put(void *ctx, enum leases_row kind)
 
 static inline void kept_begin(struct kept_rows *k, struct leases *l)
 {
-    *k = (struct kept_rows){BUF_INIT(1 << 28), BUF_INIT(1 << 28)};
+    *k = (struct kept_rows){.all = BUF_INIT(1 << 28), .row = BUF_INIT(1 << 28)};
     assert_int_equal(leases_keep(l), 0);
 }
 
@@ -51,6 +52,7 @@ static inline struct leases *kept_again(struct kept_rows *k, struct leases *l, b
     leases_close(l);
     assert_int_equal(leases_open(&other, NULL), 0);
     assert_int_equal(leases_keep(other), 0);
+    leases_set_merge(other, k->merge);
     for (size_t at = 0; at < k->all.len; at += head[1]) {
         memcpy(head, k->all.data + at, sizeof(head));
         at += sizeof(head);

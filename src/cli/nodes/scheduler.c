@@ -26,6 +26,7 @@
 #include "train/facts.h"
 #include "train/saved/kept_run.h"
 #include "train/saved/saved.h"
+#include "train_cluster/report.h"
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
 // Time between two checks when the run has ended.
@@ -234,6 +235,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .host = p->node.node.host,
         .ends_in_order = drives,
         .journal = p->journal,
+        .merge = report_merge,
         .usage = p->usage,
         .run_facts = p->facts != NULL ? train_facts_put : NULL,
         .run_facts_ctx = p->facts,

@@ -160,24 +160,20 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
         leases_ask_share(l, w, m, ret);
 }
 
-static bool has_room(struct leases *l, struct wire_text report)
-{
-    return buf_reserve(leases_reports(l), sizeof(report.n) + report.n) == 0;
-}
-
-// Appends a report for the driver. Without a journal, a report of training is dropped if
-// memory is short: it is used only for the display and the mean loss of the pass, and the
-// reported work counts as done without it.
+// Keeps a report for the driver. Without a journal the driver fetches reports all the time,
+// and a report of training is dropped if memory is short: it is used only for the display and
+// the mean loss of the pass, and the reported work counts as done without it.
 static void keep_report(struct leases *l, struct wire_text report)
 {
-    if (report.n == 0 || !has_room(l, report))
+    if (report.n == 0)
         return;
-    (void)buf_add(leases_reports(l), &report.n, sizeof(report.n));
-    (void)buf_add(leases_reports(l), report.data, report.n);
-    if (l->kept != NULL)
-        l->kept->stages[l->pass.kind].n++;
-    else
+    if (l->kept != NULL) {
+        leases_report_keep(l, report);
+    } else if (leases_report_fits(l, report)) {
+        (void)buf_add(&l->reports, &report.n, sizeof(report.n));
+        (void)buf_add(&l->reports, report.data, report.n);
         l->n_reports++;
+    }
 }
 
 bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
@@ -187,11 +183,8 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
     *ret_forget = false;
     if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
         return false;
-    if ((leases_scores(l) || l->kept != NULL) && !has_room(l, m->report)) {
-        if (l->kept != NULL)
-            l->kept->full = true;
+    if ((leases_scores(l) || l->kept != NULL) && !leases_report_fits(l, m->report))
         return false; // the worker keeps the piece and reports again
-    }
     bool news = leases_by_piece(l) ? leases_piece_done(l, w, m, ret_forget)
                                    : leases_share_done(l, w, m);
     if (news) {

@@ -136,9 +136,16 @@ enum leases_row {
 // until the next pass begins: a driver that opens the same pass again gets all of them
 // again. Returns 0 or TUG_ENOMEM.
 int leases_keep(struct leases *l);
-// Makes all rows, or those that have changed since the last call. Each is written to
-// `row`, which replaces the row before, and then `put` is called with its kind. They must
-// be read back in the same order. Returns 0, TUG_ENOMEM or the error of `put`.
+// Appends the sum of a total, which is empty at first, and another report. Returns
+// TUG_EDATA if one of them is damaged, or TUG_ENOMEM.
+typedef int (*leases_merge)(struct buf *to, struct wire_text total,
+                            struct wire_text report);
+// Of the reports about training only their total is kept, which the driver gets instead of
+// the reports. Called before leases_row_read.
+void leases_set_merge(struct leases *l, leases_merge merge);
+// Writes all rows, or those that have changed since the last call, to `row` one after the
+// other, and calls `put` with each. The order matters. Returns 0, TUG_ENOMEM or the error
+// of `put`.
 int leases_rows(struct leases *l, bool all, struct buf *row,
                 int (*put)(void *ctx, enum leases_row kind), void *ctx);
 // Restores one row. Returns TUG_EDATA if its bytes are not a valid row. After the last
@@ -148,9 +155,9 @@ int leases_row_read(struct leases *l, enum leases_row kind, const void *bytes, s
 int leases_restored(struct leases *l);
 // Returns the driver's note of the open pass; empty if there is none.
 struct wire_text leases_note(const struct leases *l);
-// Returns whether reports were lost because the kept reports had reached their limit;
-// the run must end then.
-bool leases_full(const struct leases *l);
+// Returns TUG_ENOMEM if a report found no room among the kept ones, TUG_EDATA if one could
+// not be added to the total; else 0.
+int leases_failed(const struct leases *l);
 
 void leases_over(struct leases *l); // ends the run: every worker that asks for work
                                     // from now on gets WIRE_LEASE_OVER

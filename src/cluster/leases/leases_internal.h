@@ -94,19 +94,22 @@ struct leases_worker {
 // pass and the scoring passes after it have the same number and differ in kind. A driver
 // that was started again gets the reports of all of them again.
 struct stage {
-    uint64_t examples, pieces; // the counts of this pass, once it is over
-    struct buf reports;        // in the format of `reports` in struct leases
-    uint64_t n;                // the number of reports in `reports`
-    size_t written;            // how many bytes of `reports` the journal has
+    uint64_t examples, pieces; // of a pass that is over
+    struct buf reports;        // as in struct leases; or their total, as one report
+    uint64_t n;                // number of these reports
+    size_t written;            // bytes of them that the journal has
+    struct buf fresh;          // with a total: the reports in it that the journal lacks
 };
 
 struct kept_leases {
     struct stage stages[LEASES_STAGES];
-    uint8_t reading;         // kind of the pass whose reports the driver gets
-    size_t read;             // how many bytes of those reports the driver has got
-    bool data, pass, pieces; // whether rows of these kinds must be written again
-    bool full;
-    uint64_t *changed; // the changed rows of pieces: file << 32 | chunk
+    uint8_t reading;         // the kind of the pass whose reports the driver gets
+    size_t read;             // bytes of them that it has
+    bool data, pass, pieces; // all of these have changed
+    int failed;              // see leases_failed
+    leases_merge merge;      // NULL: all reports are kept
+    struct buf merged;       // the next total
+    uint64_t *changed;       // file << 32 | chunk
     uint32_t n_changed, cap_changed;
     struct buf work; // the row of LEASES_ROW_WORK that the journal has
     struct buf note;
@@ -216,9 +219,17 @@ void leases_changed_all(struct leases *l);
 void leases_stage_over(struct leases *l, const struct msg_pass *m);
 void leases_read_stage(struct leases *l, uint8_t kind);
 int leases_note_pass(struct leases *l, struct wire_text note);
-struct buf *leases_reports(struct leases *l); // the buffer for new reports
 bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n);
 void leases_keep_free(struct leases *l);
+
+// Defined in leases_reports.c. leases_report_fits makes room for a report of the open pass,
+// and leases_report_keep then adds it, if there is a journal.
+bool leases_report_fits(struct leases *l, struct wire_text report);
+void leases_report_keep(struct leases *l, struct wire_text report);
+struct row;
+void leases_row_report(struct row *r, struct leases *l, uint32_t stage);
+void leases_clear_stages(struct leases *l);
+bool leases_reports_hold(struct leases *l); // whether the reports of all stages are whole
 
 // -------------------------------------------- the functions for cuts are in leases_cut.c
 

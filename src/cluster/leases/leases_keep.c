@@ -22,27 +22,20 @@ int leases_keep(struct leases *l)
     l->kept = mem_zalloc(sizeof(*l->kept));
     if (l->kept == NULL)
         return TUG_ENOMEM;
-    for (int i = 0; i < LEASES_STAGES; i++)
-        l->kept->stages[i].reports = BUF_INIT(LEASES_KEPT_REPORTS);
+    leases_clear_stages(l);
+    l->kept->merged = BUF_INIT(WIRE_BYTES_MAX);
     l->kept->note = BUF_INIT(WIRE_BYTES_MAX);
     l->kept->work = BUF_INIT(SIZE_MAX);
     leases_changed_all(l);
     return 0;
 }
 
-static void clear_stages(struct leases *l)
-{
-    for (int i = 0; i < LEASES_STAGES; i++) {
-        buf_free(&l->kept->stages[i].reports);
-        l->kept->stages[i] = (struct stage){.reports = BUF_INIT(LEASES_KEPT_REPORTS)};
-    }
-}
-
 void leases_keep_free(struct leases *l)
 {
     if (l->kept == NULL)
         return;
-    clear_stages(l);
+    leases_clear_stages(l);
+    buf_free(&l->kept->merged);
     buf_free(&l->kept->note);
     buf_free(&l->kept->work);
     mem_free(l->kept->changed);
@@ -87,11 +80,6 @@ struct wire_text leases_note(const struct leases *l)
     return (struct wire_text){l->kept->note.data, (uint32_t)l->kept->note.len};
 }
 
-bool leases_full(const struct leases *l)
-{
-    return l->kept != NULL && l->kept->full;
-}
-
 void leases_stage_over(struct leases *l, const struct msg_pass *m)
 {
     struct kept_leases *k = l->kept;
@@ -103,7 +91,7 @@ void leases_stage_over(struct leases *l, const struct msg_pass *m)
         if (leases_by_piece(l))
             leases_pieces_done(l, NULL, &s->pieces);
     } else {
-        clear_stages(l);
+        leases_clear_stages(l);
     }
     k->pass = true;
     k->reading = m->kind;
@@ -118,29 +106,7 @@ void leases_read_stage(struct leases *l, uint8_t kind)
     l->kept->read = 0;
 }
 
-struct buf *leases_reports(struct leases *l)
-{
-    return l->kept != NULL ? &l->kept->stages[l->pass.kind].reports : &l->reports;
-}
-
-// Copies as many whole reports as fit to `to`, and counts them in *ret_n. Returns
-// false if some remain.
-bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n)
-{
-    struct kept_leases *k = l->kept;
-    const struct buf *from = &k->stages[k->reading].reports;
-    uint32_t n;
-    while (k->read < from->len) {
-        memcpy(&n, from->data + k->read, sizeof(n));
-        if (buf_add(to, from->data + k->read + sizeof(n), n) != 0)
-            return false;
-        k->read += sizeof(n) + n;
-        ++*ret_n;
-    }
-    return true;
-}
-
-// -------------------------------------------------------------------------- rows
+// ------------------------------------------------------------------------------- the rows
 
 // Writes or reads a text of any length, which is kept in a buffer.
 static void row_buf(struct row *r, struct buf *b)
@@ -227,7 +193,7 @@ static void row_pass(struct row *r, struct leases *l)
     if (r->to != NULL || r->bad)
         return;
     if (p.pass != l->pass.pass)
-        clear_stages(l);
+        leases_clear_stages(l);
     l->pass = p;
 }
 
@@ -343,34 +309,7 @@ static void row_pieces(struct row *r, struct leases *l, uint32_t file, uint64_t 
         row_piece(r, &f->p[i]);
 }
 
-// Writes the reports of a stage that the journal does not have yet, or appends them to
-// the stage when the row is read.
-static void row_report(struct row *r, struct leases *l, uint32_t stage)
-{
-    ROW_NUMBER(r, stage);
-    r->bad |= stage >= LEASES_STAGES;
-    if (r->bad)
-        return;
-    struct stage *s = &l->kept->stages[stage];
-    size_t from = s->written, n = s->reports.len - from;
-    ROW_NUMBER(r, from);
-    ROW_NUMBER(r, n);
-    if (r->to != NULL) {
-        row_bytes(r, s->reports.data + from, n);
-        s->written = s->reports.len;
-        return;
-    }
-    r->bad |= n != r->n || (from != 0 && from != s->reports.len);
-    if (r->bad)
-        return;
-    if (from == 0)
-        buf_clear(&s->reports);
-    r->bad |= buf_add(&s->reports, r->from, n) != 0;
-    s->written = s->reports.len;
-    r->n = 0;
-}
-
-// ------------------------------------------------------------ writing and reading rows
+// ------------------------------------------------------------------- writing and reading
 
 struct putting {
     struct buf *row;
@@ -414,11 +353,11 @@ static int put_reports(struct leases *l, const struct putting *to, bool all)
         struct stage *s = &l->kept->stages[i];
         if (all)
             s->written = 0;
-        if (s->written == s->reports.len)
+        if (s->written == s->reports.len && s->fresh.len == 0)
             continue;
         struct row r = {.to = to->row};
         buf_clear(to->row);
-        row_report(&r, l, i);
+        leases_row_report(&r, l, i);
         TRY(r.bad ? TUG_ENOMEM : to->put(to->ctx, LEASES_ROW_REPORT));
     }
     return 0;
@@ -476,7 +415,7 @@ int leases_row_read(struct leases *l, enum leases_row kind, const void *bytes, s
     else if (kind == LEASES_ROW_PIECES)
         row_pieces(&r, l, 0, 0);
     else if (kind == LEASES_ROW_REPORT)
-        row_report(&r, l, 0);
+        leases_row_report(&r, l, 0);
     else
         return TUG_EDATA;
     return r.bad || r.n != 0 ? TUG_EDATA : 0;
@@ -528,26 +467,9 @@ static bool count_pieces(struct leases *l)
     return true;
 }
 
-// Counts the restored reports of each stage. Returns false if the bytes of a
-// stage end within a report.
-static bool reports_hold(struct leases *l)
-{
-    for (int i = 0; i < LEASES_STAGES; i++) {
-        struct stage *s = &l->kept->stages[i];
-        uint32_t n = 0;
-        size_t at = 0;
-        s->n = 0;
-        for (; at + sizeof(n) <= s->reports.len; at += sizeof(n) + n, s->n++)
-            memcpy(&n, s->reports.data + at, sizeof(n));
-        if (at != s->reports.len)
-            return false;
-    }
-    return true;
-}
-
 int leases_restored(struct leases *l)
 {
-    if (!reports_hold(l) || !count_pieces(l) || (l->prepared && !l->have_data) ||
+    if (!leases_reports_hold(l) || !count_pieces(l) || (l->prepared && !l->have_data) ||
         (l->prepared && !leases_by_piece(l)))
         return TUG_EDATA;
     l->kept->reading = l->pass.kind;

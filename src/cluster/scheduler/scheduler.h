@@ -30,6 +30,7 @@
 
 #include "base/err.h"
 #include "cluster/bugs.h"
+#include "cluster/leases/leases.h"
 #include "cluster/roster.h"
 #include "os/usage.h"
 #include "van/van.h"
@@ -57,9 +58,10 @@ struct scheduler_options {
     // opened with it later continues from them. If it is NULL, nothing is kept. It belongs
     // to the caller.
     struct journal *journal;
-    // For the status; both may be NULL. `usage` is what the process uses.
-    // run_facts writes the member `name` into an open object: what a driver in
-    // this process knows about its run.
+    leases_merge merge; // adds up the reports that the journal keeps, or NULL
+    // For the status; both may be NULL. `usage` is what the process uses. run_facts writes
+    // the member `name` into an open object: what a driver in this process knows of its
+    // run.
     struct usage *usage;
     void (*run_facts)(void *ctx, const char *name, struct json_out *to);
     void *run_facts_ctx;

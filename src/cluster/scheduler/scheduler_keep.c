@@ -526,6 +526,7 @@ int scheduler_keep_open(struct scheduler *s, struct err *e)
     k->group = k->row = BUF_INIT(JOURNAL_GROUP_MAX);
     if (leases_keep(s->leases) != 0)
         return err_nomem(e, "the journal of the scheduler");
+    leases_set_merge(s->leases, s->o.merge);
     TRY(restore(s, e));
     s->roster.generation = ++s->generation;
     TRY(keep_all(s, e));

@@ -96,11 +96,13 @@ void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
         n->progress_at = s->now;
     if (!may_forget)
         s->n_forgets--;
-    if (leases_full(s->leases))
+    if (leases_failed(s->leases) == TUG_ENOMEM)
         scheduler_end(s, TUG_EDATA,
-                      "the workers' reports of a pass, about training or scoring, have "
-                      "more bytes than a scheduler with --state can keep (48 MB); leave "
-                      "out --state, or give a pass less data");
+                      "the workers' scores of --valid or --test have more bytes than a "
+                      "scheduler with --state can keep (48 MB); leave out --state, or "
+                      "give fewer examples to score");
+    else if (leases_failed(s->leases) != 0)
+        scheduler_end(s, TUG_EDATA, "the report of a worker is damaged");
     answer(s, n, request, 0, NULL);
 }
 
