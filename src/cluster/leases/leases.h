@@ -140,8 +140,8 @@ int leases_keep(struct leases *l);
 // TUG_EDATA if one of them is damaged, or TUG_ENOMEM.
 typedef int (*leases_merge)(struct buf *to, struct wire_text total,
                             struct wire_text report);
-// Of the reports about training only their total is kept, which the driver gets instead of
-// the reports. Called before leases_row_read.
+// The leases then keep only the total of the reports about training, and the driver gets it
+// instead of the reports. Called before leases_row_read.
 void leases_set_merge(struct leases *l, leases_merge merge);
 // Writes all rows, or those that have changed since the last call, to `row` one after the
 // other, and calls `put` with each. The order matters. Returns 0, TUG_ENOMEM or the error

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "cluster/leases/leases_internal.h"
 #include "kit/kept_leases.h"
 #include "kit/test.h"
 #include "wire/wire.h"
@@ -450,6 +451,32 @@ static void test_damaged_rows(void **state)
     kept_end(&journal);
 }
 
+// Data with buckets has files to train on, besides those to score.
+static void test_buckets_without_files(void **state)
+{
+    struct leases *other;
+    uint64_t head[2];
+    (void)state;
+    keeps = true;
+    begin(BUCKETS);
+    keeps = false;
+    kept_changes(&journal, l);
+    const uint64_t counts[] = {l->scored, l->valid, l->buckets, l->n_files};
+    leases_close(l);
+    memcpy(head, journal.all.data, sizeof(head));
+    assert_int_equal(head[0], LEASES_ROW_DATA);
+    char *at = memmem(journal.all.data, head[1], counts, sizeof(counts));
+    assert_non_null(at);
+    memcpy(at, &counts[3], sizeof(counts[3]));
+    assert_int_equal(leases_open(&other, NULL), 0);
+    assert_int_equal(leases_keep(other), 0);
+    assert_int_equal(
+        leases_row_read(other, LEASES_ROW_DATA, journal.all.data + sizeof(head), head[1]),
+        TUG_EDATA);
+    leases_close(other);
+    kept_end(&journal);
+}
+
 static void test_passes_of_a_killed_scheduler(void **state)
 {
     keeps = true;
@@ -474,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_kept_reports_are_full),
         cmocka_unit_test(test_totals),
         cmocka_unit_test(test_damaged_rows),
+        cmocka_unit_test(test_buckets_without_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

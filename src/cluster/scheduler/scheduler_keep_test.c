@@ -274,7 +274,35 @@ static void test_killed_at_each_write(void **state)
         }
 }
 
-// Members refuse a scheduler with another journal, since they did not join it.
+// A scheduler with another journal is not the one that the members joined.
+// A driver in the process of the scheduler that was killed is gone with it. A guest on another
+// machine or in another container, whose process has the same number, is not.
+static void test_guests_of_the_same_number(void **state)
+{
+    static const char *const hosts[] = {"here", "elsewhere"};
+    uint32_t ids[2];
+    struct world w;
+    (void)state;
+    begin(&w, 1, UINT64_MAX, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct member_options o = world_member(&w, WIRE_DRIVER, w.n);
+        o.pid = options(&journal).pid;
+        o.host = hosts[i];
+        struct actor *a = world_add_with(&w, &o);
+        for (int steps = 0; member_id(a->m) == 0 && steps < 1000000; steps++)
+            (void)sim_step(w.sim, sim_now(w.sim) + SECONDS);
+        ids[i] = member_id(a->m);
+    }
+    restart(&w);
+    for (uint32_t i = 0; i < w.s->n_nodes; i++) {
+        const struct sched_node *n = &w.s->nodes[i];
+        if (n->n.role == WIRE_DRIVER)
+            assert_int_equal(n->n.alive, n->n.id == ids[1]);
+    }
+    assert_non_null(scheduler_node_of(w.s, ids[1]));
+    end(&w);
+}
+
 static void test_other_options_are_refused(void **state)
 {
     (void)state;
@@ -391,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_journal_has_the_state),
         cmocka_unit_test(test_killed_at_any_time),
         cmocka_unit_test(test_killed_at_each_write),
+        cmocka_unit_test(test_guests_of_the_same_number),
         cmocka_unit_test(test_other_options_are_refused),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_half_a_row),
