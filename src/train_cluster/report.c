@@ -9,7 +9,7 @@
 
 #include "base/loss.h"
 #include "base/maths.h"
-#include "wire/wire.h"
+#include "cluster/leases/leases.h"
 
 struct fixed {
     uint64_t examples, bad_lines, most_bad_lines, data_bytes;

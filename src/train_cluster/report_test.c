@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "cluster/leases/leases.h"
 #include "kit/test.h"
-#include "wire/wire.h"
 
 enum { LABELS = 2, REPORTS = 20 };
 
