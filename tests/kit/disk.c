@@ -13,7 +13,7 @@ static int replay(struct journal *j,
                   int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
                   void *ctx, struct err *e)
 {
-    const struct sim_disk *d = (const struct sim_disk *)j;
+    const struct sim_disk *d = ((const struct disk_user *)j)->disk;
     uint64_t end;
     return journal_read(d->file.data, d->file.len, "the simulated disk", &end, each, ctx,
                         e);
@@ -42,11 +42,17 @@ static int dies(struct err *e)
     return err_set(e, TUG_EIO, "the process dies");
 }
 
+// Returns whether the process has died, or another one was started.
+static bool is_over(const struct disk_user *u)
+{
+    return u->disk->died || u->process != u->disk->processes;
+}
+
 static int commit(struct journal *j, const void *bytes, size_t n, struct err *e)
 {
-    struct sim_disk *d = (struct sim_disk *)j;
+    struct sim_disk *d = ((struct disk_user *)j)->disk;
     size_t before = d->file.len;
-    if (d->died)
+    if (is_over((struct disk_user *)j))
         return dies(e);
     if (put_group(&d->file, d->random, bytes, n) != 0)
         return err_nomem(e, "the simulated disk");
@@ -79,8 +85,8 @@ static int make_file(struct sim_disk *d, const void *bytes, size_t n, struct err
 // that ends replaces all groups by an empty one, and does not die then.
 static int replace(struct journal *j, const void *bytes, size_t n, struct err *e)
 {
-    struct sim_disk *d = (struct sim_disk *)j;
-    if (d->died)
+    struct sim_disk *d = ((struct disk_user *)j)->disk;
+    if (is_over((struct disk_user *)j))
         return dies(e);
     bool lives = n == 0 || lives_on(d);
     if (lives || d->how == DISK_ALL)
@@ -90,7 +96,7 @@ static int replace(struct journal *j, const void *bytes, size_t n, struct err *e
 
 static uint64_t bytes_of(const struct journal *j)
 {
-    return ((const struct sim_disk *)j)->file.len;
+    return ((const struct disk_user *)j)->disk->file.len;
 }
 
 static void close_it(struct journal *j)
@@ -100,15 +106,7 @@ static void close_it(struct journal *j)
 
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e)
 {
-    static const struct journal_ops ops = {.replay = replay,
-                                           .commit = commit,
-                                           .replace = replace,
-                                           .bytes = bytes_of,
-                                           .close = close_it};
-    *d = (struct sim_disk){.base.ops = &ops,
-                           .file = BUF_INIT(MOST),
-                           .random = random,
-                           .dies_at = UINT64_MAX};
+    *d = (struct sim_disk){.file = BUF_INIT(MOST), .random = random};
     return make_file(d, "", 0, e);
 }
 
@@ -117,8 +115,13 @@ void disk_close(struct sim_disk *d)
     buf_free(&d->file);
 }
 
-int disk_again(struct sim_disk *d, struct err *e)
+int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e)
 {
+    static const struct journal_ops ops = {.replay = replay,
+                                           .commit = commit,
+                                           .replace = replace,
+                                           .bytes = bytes_of,
+                                           .close = close_it};
     uint64_t end;
     TRY(journal_read(d->file.data, d->file.len, "the simulated disk", &end, NULL, NULL,
                      e));
@@ -126,5 +129,6 @@ int disk_again(struct sim_disk *d, struct err *e)
     d->commits = 0;
     d->dies_at = UINT64_MAX;
     d->died = false;
+    *u = (struct disk_user){{&ops}, d, ++d->processes};
     return 0;
 }

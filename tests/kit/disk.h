@@ -12,8 +12,16 @@
 // The part of the last group that is durable when the process dies.
 enum disk_death { DISK_NOTHING, DISK_PART, DISK_ALL, DISK_DEATHS };
 
-struct sim_disk {
+// The journal of one process. Only the newest process may write: the writes of the others
+// fail, as those of a scheduler that has lost its lease in etcd.
+struct disk_user {
     struct journal base;
+    struct sim_disk *disk;
+    uint64_t process;
+};
+
+struct sim_disk {
+    uint64_t processes; // so far
     struct buf file;
     uint64_t random;  // of the file
     uint64_t commits; // of this process; replacing all groups counts, too
@@ -26,7 +34,7 @@ struct sim_disk {
 
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e);
 void disk_close(struct sim_disk *d);
-// Begins another process, which cuts an unfinished group off.
-int disk_again(struct sim_disk *d, struct err *e);
+// Begins another process, which cuts an unfinished group off. *u must not move.
+int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e);
 
 #endif

@@ -2,6 +2,10 @@
 // (seeds_run.keeps). It dies in a write of the journal, or at any time, several times and
 // also soon after its start, and is away for a while. Nodes and the world are told nothing.
 //
+// Now and then it does not die, but is stopped until another one has taken over its address and
+// its journal. Then it goes on beside that one for up to a second, in which its writes fail:
+// later it would know that it has lost its lease.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_RESTARTS_H
 #define TUG_KIT_RESTARTS_H
@@ -11,12 +15,20 @@
 
 struct stage;
 
+enum { RESTARTS_MOST = 16 }; // more than a world has
+
 struct restarts {
     bool on;
     // From a death to the next start; the scheduler of the stage is the dead one, which must
     // only be looked at.
     bool down;
     struct sim_disk disk;
+    struct disk_user
+        users[RESTARTS_MOST]; // the newest one is users[starts % RESTARTS_MOST]
+    struct scheduler *old;    // it was replaced and still lives; NULL: none does
+    struct van *old_van;
+    uint64_t old_until;
+    uint64_t replaced; // number of such schedulers
     struct scheduler_options options;
     uint64_t draws, deaths, starts;
     uint32_t left;      // deaths that are to come
@@ -26,7 +38,7 @@ struct restarts {
 
 // Opens the first scheduler, with its journal.
 int restarts_open(struct stage *s, const struct scheduler_options *o, struct err *e);
-void restarts_close(struct restarts *r);
+void restarts_close(struct stage *s); // before the scheduler is closed
 // Lets the scheduler die, or start, if its time has come.
 void restarts_look(struct stage *s);
 // No death follows.

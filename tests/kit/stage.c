@@ -67,9 +67,9 @@ void stage_close(void *stage)
         close_client(s->clients[i]);
     for (uint32_t i = 0; i < s->n_servers; i++)
         close_server(&s->servers[i]);
+    restarts_close(s);
     van_free(s->scheduler_van);
     scheduler_close(s->scheduler);
-    restarts_close(&s->restarts);
     sim_close(s->sim);
 }
 

@@ -50,6 +50,7 @@ enum {
     LATE,
     RESTARTS,
     KEPT,    // deaths of schedulers with a journal
+    OLD,     // schedulers that live on beside another one
     STRANGE, // a bit of the stage's kind: strangers send frames, too
     EVENTS,
     HEARD,
@@ -667,6 +668,7 @@ static void count(void *ctx, uint64_t *counts)
     counts[DEATHS] += w->stage.deaths;
     counts[EVENTS] += w->stage.events;
     counts[KEPT] += w->stage.restarts.deaths;
+    counts[OLD] += w->stage.restarts.replaced;
     counts[MOVES] += w->n_moves + changes_moved(&w->changes);
     counts[HEARD] += w->heard;
     counts[SERVERS] += w->changes.joined + w->changes.drained + w->changes.died;
@@ -738,8 +740,8 @@ int main(int argc, char **argv)
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "schedulers that came back",
-                    "frames of strangers", "events", "messages of programs",
-                    "servers that came or went"},
+                    "schedulers that were replaced", "frames of strangers", "events",
+                    "messages of programs", "servers that came or went"},
         .world = &world,
         // Drained servers whose link to the scheduler is dead; a link on which only the
         // client is heard.
