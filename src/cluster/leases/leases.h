@@ -143,9 +143,9 @@ typedef int (*leases_merge)(struct buf *to, struct wire_text total,
 // The leases then keep only the total of the reports about training, and the driver gets it
 // instead of the reports. Called before leases_row_read.
 void leases_set_merge(struct leases *l, leases_merge merge);
-// Writes all rows, or those that have changed since the last call, to `row` one after the
-// other, and calls `put` with each. The order matters. Returns 0, TUG_ENOMEM or the error
-// of `put`.
+// Makes all rows, or those that have changed since the last call. Each is written to
+// `row`, which replaces the row before, and then `put` is called with its kind. They must
+// be read back in the same order. Returns 0, TUG_ENOMEM or the error of `put`.
 int leases_rows(struct leases *l, bool all, struct buf *row,
                 int (*put)(void *ctx, enum leases_row kind), void *ctx);
 // Restores one row. Returns TUG_EDATA if its bytes are not a valid row. After the last

@@ -94,22 +94,22 @@ struct leases_worker {
 // pass and the scoring passes after it have the same number and differ in kind. A driver
 // that was started again gets the reports of all of them again.
 struct stage {
-    uint64_t examples, pieces; // of a pass that is over
-    struct buf reports;        // as in struct leases; or their total, as one report
-    uint64_t n;                // number of these reports
-    size_t written;            // bytes of them that the journal has
-    struct buf fresh;          // with a total: the reports in it that the journal lacks
+    uint64_t examples, pieces; // the counts of this pass, once it is over
+    struct buf reports; // in the format of `reports` in struct leases; or their total
+    uint64_t n;         // the number of reports in `reports`; with a total at most 1
+    size_t written;     // how many bytes of `reports` the journal has
+    struct buf fresh;   // with a total: the reports in it that the journal lacks
 };
 
 struct kept_leases {
     struct stage stages[LEASES_STAGES];
-    uint8_t reading;         // the kind of the pass whose reports the driver gets
-    size_t read;             // bytes of them that it has
-    bool data, pass, pieces; // all of these have changed
+    uint8_t reading;         // kind of the pass whose reports the driver gets
+    size_t read;             // how many bytes of those reports the driver has got
+    bool data, pass, pieces; // whether rows of these kinds must be written again
     int failed;              // see leases_failed
     leases_merge merge;      // NULL: all reports are kept
     struct buf merged;       // the next total
-    uint64_t *changed;       // file << 32 | chunk
+    uint64_t *changed;       // the changed rows of pieces: file << 32 | chunk
     uint32_t n_changed, cap_changed;
     struct buf work; // the row of LEASES_ROW_WORK that the journal has
     struct buf note;

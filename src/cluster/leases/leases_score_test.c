@@ -407,7 +407,8 @@ static void test_totals(void **state)
     mem_free(report);
 }
 
-// Rows that are damaged in any way are refused, or give leases that hold.
+// Rows that are damaged in any way are either refused or restore leases
+// whose invariants hold.
 static void test_damaged_rows(void **state)
 {
     struct err e;
