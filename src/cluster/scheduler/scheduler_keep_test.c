@@ -274,7 +274,6 @@ static void test_killed_at_each_write(void **state)
         }
 }
 
-// A scheduler with another journal is not the one that the members joined.
 // A driver in the process of the scheduler that was killed is gone with it. A guest on another
 // machine or in another container, whose process has the same number, is not.
 static void test_guests_of_the_same_number(void **state)
@@ -303,6 +302,7 @@ static void test_guests_of_the_same_number(void **state)
     end(&w);
 }
 
+// Members refuse a scheduler with another journal, since they did not join it.
 static void test_other_options_are_refused(void **state)
 {
     (void)state;
