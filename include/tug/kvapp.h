@@ -59,7 +59,8 @@ struct tug_node;
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
-    const char *scheduler; // "HOST:PORT" of the scheduler
+    const char
+        *scheduler; // "HOST:PORT" of the scheduler, or with commas those of several
     // The cluster's name; the scheduler refuses nodes with another name.
     const char *cluster;
     // The address to listen at, or, if `host` is NULL, the network interface.

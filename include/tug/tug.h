@@ -84,7 +84,9 @@ struct tug_client;
 // TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS. The texts need to be valid only
 // during tug_client_open.
 struct tug_client_options {
-    const char *scheduler;       // "HOST:PORT", or the address that the scheduler prints
+    // "HOST:PORT", or the address that the scheduler prints; with standbys, those of all
+    // schedulers, with commas.
+    const char *scheduler;
     const char *cluster;         // the cluster's name; NULL: "tug"
     const char *ca, *cert, *key; // paths of PEM files; all NULL: links without TLS
     bool insecure;               // allows links to other machines without TLS

@@ -32,11 +32,21 @@ uint64_t node_cluster(const char *name)
 
 int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e)
 {
-    int n = snprintf(ret, VAN_ADDRESS_MAX, "%s%s",
-                     strstr(text, "://") != NULL ? "" : "tcp://", text);
-    if (n < 0 || n >= VAN_ADDRESS_MAX)
-        return err_set(e, TUG_EUSAGE, "the address '%.100s...' is too long", text);
-    return 0;
+    size_t len = 0;
+    for (const char *at = text;;) {
+        size_t n = strcspn(at, ",");
+        bool has_kind = memmem(at, n, "://", 3) != NULL;
+        int more = snprintf(ret + len, VAN_ADDRESS_MAX - len, "%s%s%.*s",
+                            at == text ? "" : ",", has_kind ? "" : "tcp://", (int)n, at);
+        if (more < 0 || (size_t)more >= VAN_ADDRESS_MAX - len)
+            return err_set(e, TUG_EUSAGE,
+                           "the address '%.100s...' is too long: it may have %d bytes",
+                           text, VAN_ADDRESS_MAX - 1);
+        len += (size_t)more;
+        if (at[n] == '\0')
+            return 0;
+        at += n + 1;
+    }
 }
 
 static int find_bind(struct node *n, struct err *e)

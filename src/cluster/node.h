@@ -23,8 +23,10 @@
 struct tls;
 
 struct node_options {
-    const char *cluster;   // the cluster's name; NULL: "tug"
-    const char *scheduler; // "HOST:PORT", or an address of the van
+    const char *cluster; // the cluster's name; NULL: "tug"
+    // "HOST:PORT", or an address of the van; or a list with commas of the places where the
+    // scheduler may be (one of them leads, the others are standbys).
+    const char *scheduler;
     // This process's listening address: a host name or address, or a network interface
     // (which wins); both NULL: loopback.
     const char *host, *interface;
@@ -134,7 +136,7 @@ void node_heartbeat_end(struct node *n);
 // Returns the hash of a cluster's name that HELLO carries.
 uint64_t node_cluster(const char *name);
 
-// Copies an address, with "tcp://" in front if it has no "://".
+// Puts "tcp://" in front of each address without "://" of a list with commas.
 int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e);
 
 #endif

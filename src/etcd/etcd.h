@@ -37,8 +37,9 @@ struct etcd_options {
 // Returns whether the value of --state names etcd, and not a directory.
 bool etcd_is(const char *state);
 
-// Opens the journal: waits until no other scheduler has it. TUG_EUSAGE if the address
-// cannot be used; TUG_EIO if etcd does not answer; TUG_EINTERRUPTED.
+// Opens the journal: waits until no other scheduler has it. *ret is NULL if the cluster of
+// that scheduler has ended meanwhile, so that nothing is left to take over. TUG_EUSAGE if
+// the address cannot be used; TUG_EIO if etcd does not answer; TUG_EINTERRUPTED.
 int etcd_open(struct journal **ret, const struct etcd_options *o, struct err *e);
 
 #endif

@@ -119,8 +119,9 @@ struct etcd_journal {
     void *wake_ctx;
 };
 
-// Takes the journal when no other scheduler has it, and reads `head`.
-int etcd_lease_take(struct etcd_journal *j, struct err *e);
+// Takes the journal when no other scheduler has it, and reads `head`. *ret_waited: another
+// one had it at first.
+int etcd_lease_take(struct etcd_journal *j, bool *ret_waited, struct err *e);
 // Keeps the lease alive until j->stop: the main function of a thread.
 void *etcd_lease_keep(void *journal);
 void etcd_lease_give_up(struct etcd_journal *j); // lets another scheduler have it at once

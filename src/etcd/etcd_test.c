@@ -448,7 +448,9 @@ static void test_lost_answers(void **state)
     assert_int_equal(etcd_place_read(&alone.place, &o, &e), 0);
     assert_int_equal(
         etcd_client_open(&alone.asks, &alone.place, &alone.o.interrupt, NULL, &e), 0);
-    OK(etcd_lease_take(&alone, &ok_e));
+    bool waited;
+    OK(etcd_lease_take(&alone, &waited, &ok_e));
+    assert_false(waited);
     OK(etcd_group_write(&alone, "one", 3, true, &ok_e));
     OK(etcd_group_write(&alone, "two", 3, false, &ok_e));
     OK(etcd_group_write(&alone, "three", 5, true, &ok_e));

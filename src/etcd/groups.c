@@ -271,6 +271,7 @@ int etcd_groups_read(struct etcd_journal *j,
 {
     struct reader r = {.j = j, .each = each, .ctx = ctx};
     char name[64];
+    j->bytes = 0;
     if (j->log[0] == '\0')
         return 0;
     r.bytes = BUF_INIT(JOURNAL_GROUP_MAX);

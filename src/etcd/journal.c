@@ -225,8 +225,32 @@ static int begin_threads(struct etcd_journal *j, struct err *e)
                : err_set(e, TUG_EIO, "cannot start the threads that write to etcd");
 }
 
+static int ignore(void *ctx, const void *bytes, size_t n, struct err *e)
+{
+    (void)ctx, (void)bytes, (void)n, (void)e;
+    return 0;
+}
+
+// Returns whether the log has no bytes, as a scheduler leaves it when its cluster ends.
+static int is_over(struct etcd_journal *j, bool *ret, struct err *e)
+{
+    TRY(etcd_groups_read(j, ignore, NULL, e));
+    *ret = j->log[0] != '\0' && j->bytes == 0;
+    return 0;
+}
+
+static int take(struct etcd_journal *j, bool *ret_over, struct err *e)
+{
+    bool waited;
+    TRY(etcd_lease_take(j, &waited, e));
+    j->asks.interrupt = &never; // from now on only the end of the cluster ends a wait
+    TRY(begin_threads(j, e));
+    return waited ? is_over(j, ret_over, e) : 0;
+}
+
 int etcd_open(struct journal **ret, const struct etcd_options *o, struct err *e)
 {
+    bool over = false;
     struct etcd_journal *j = mem_zalloc(sizeof(*j));
     if (j == NULL)
         return err_nomem(e, "the journal");
@@ -243,14 +267,9 @@ int etcd_open(struct journal **ret, const struct etcd_options *o, struct err *e)
     if (rc == 0)
         rc = etcd_client_open(&j->beats, &j->place, &never, &j->stop, e);
     if (rc == 0)
-        rc = etcd_lease_take(j, e);
-    j->asks.interrupt = &never; // from now on only the end of the cluster ends a wait
-    if (rc == 0)
-        rc = begin_threads(j, e);
-    if (rc != 0) {
+        rc = take(j, &over, e);
+    *ret = rc == 0 && !over ? &j->base : NULL;
+    if (*ret == NULL)
         etcd_close(&j->base);
-        return rc;
-    }
-    *ret = &j->base;
-    return 0;
+    return rc;
 }

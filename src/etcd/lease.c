@@ -120,9 +120,11 @@ static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
 static void say_waits(const struct etcd_journal *j, const json_t *leader, bool *said)
 {
     char text[ETCD_HOST_MAX], line[ERR_TEXT_MAX];
-    if (*said || j->o.say == NULL)
+    if (*said)
         return;
     *said = true;
+    if (j->o.say == NULL)
+        return;
     value_text(leader, text, sizeof(text));
     snprintf(line, sizeof(line),
              "standby: %s is the scheduler of this cluster (etcd has %sleader); this "
@@ -131,16 +133,16 @@ static void say_waits(const struct etcd_journal *j, const json_t *leader, bool *
     j->o.say(j->o.ctx, line);
 }
 
-static int take_key(struct etcd_journal *j, struct err *e)
+static int take_key(struct etcd_journal *j, bool *said, struct err *e)
 {
-    bool mine = false, said = false;
+    bool mine = false;
     while (!mine) {
         json_t *answer = NULL;
         TRY(ask_range(j, "leader", &answer, e));
         const json_t *leader = first(answer);
         bool free = leader == NULL;
         if (!free)
-            say_waits(j, leader, &said);
+            say_waits(j, leader, said);
         json_decref(answer);
         if (!free && interrupt_comes(&j->o.interrupt, LOOK_MS))
             return err_set(e, TUG_EINTERRUPTED, "interrupted");
@@ -167,9 +169,10 @@ static int read_head(struct etcd_journal *j, struct err *e)
     return 0;
 }
 
-int etcd_lease_take(struct etcd_journal *j, struct err *e)
+int etcd_lease_take(struct etcd_journal *j, bool *ret_waited, struct err *e)
 {
-    TRY(take_key(j, e));
+    *ret_waited = false;
+    TRY(take_key(j, ret_waited, e));
     return read_head(j, e);
 }
 

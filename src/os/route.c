@@ -106,10 +106,11 @@ bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX])
 int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_port,
                 struct err *e)
 {
-    // if there are several addresses, uses the TCP address of the node
+    // if there are several addresses, uses the first TCP address
     const char *tcp = strstr(address, "tcp://");
     const char *host = tcp != NULL ? tcp + 6 : address;
-    const char *colon = strrchr(host, ':');
+    const char *stop = host + (tcp != NULL ? strcspn(host, ",") : strlen(host));
+    const char *colon = memrchr(host, ':', (size_t)(stop - host));
     char *end = NULL;
     unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
     size_t n = colon != NULL ? (size_t)(colon - host) : 0;
@@ -117,7 +118,7 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
         host++;
         n -= 2;
     }
-    bool digits = colon != NULL && colon[1] >= '0' && colon[1] <= '9' && *end == 0;
+    bool digits = colon != NULL && colon[1] >= '0' && colon[1] <= '9' && end == stop;
     if (n == 0 || n >= cap || !digits || port > UINT16_MAX)
         return err_set(e, TUG_EUSAGE, "'%.200s' is not an address: write HOST:PORT",
                        address);

@@ -21,6 +21,7 @@ static void test_split(void **state)
         {"[::1]:7", "::1", 7},
         {"unix:///run/tug/a@5.sock,tcp://127.0.0.1:5", "127.0.0.1", 5},
         {"unix:///run/tug/a@5.sock,tcp://[::1]:5", "::1", 5},
+        {"tcp://a.example:5,tcp://b.example:6", "a.example", 5},
         {"a.example", NULL, 0},
         {":5", NULL, 0},
         {"a:65536", NULL, 0},

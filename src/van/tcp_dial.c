@@ -10,7 +10,10 @@
 
 #define PAUSE_MIN (SECOND_NS / 500)
 #define PAUSE_MAX SECOND_NS
+#define PAUSE_LIST_MAX (SECOND_NS / 4) // one of several machines will take over
 #define ATTEMPT_MIN SECOND_NS // the time for one address while other addresses wait
+// The same for an address of a list of several machines, one of which may have vanished.
+#define ATTEMPT_MAX (3 * SECOND_NS)
 
 // A name being looked up; it may outlive the link.
 struct tcp_lookup {
@@ -79,7 +82,8 @@ static uint64_t pause_of(const struct tcp_dial *d, uint64_t now)
     uint64_t since = d->unproven_since != 0 ? d->unproven_since : d->began;
     uint64_t pause = (now - since) / 4;
     pause = pause < PAUSE_MIN ? PAUSE_MIN : pause;
-    return pause < PAUSE_MAX ? pause : PAUSE_MAX;
+    uint64_t most = d->machines > 1 ? PAUSE_LIST_MAX : PAUSE_MAX;
+    return pause < most ? pause : most;
 }
 
 void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
@@ -160,6 +164,8 @@ static uint64_t attempt_until(const struct tcp_dial *d)
     uint64_t mine = left / (waiting + 1);
     if (waiting > 0 && mine < ATTEMPT_MIN)
         mine = ATTEMPT_MIN < left ? ATTEMPT_MIN : left;
+    if (d->machines > 1 && mine > ATTEMPT_MAX)
+        mine = ATTEMPT_MAX;
     return now + mine;
 }
 
@@ -324,9 +330,10 @@ void tcp_dial_due(struct tcp_link *l)
 // Checks all addresses of the list and takes the first.
 static int take_all(struct tcp_link *l, struct err *e)
 {
-    do
+    do {
         TRY(take_address(l, e));
-    while (*l->dial->rest != '\0');
+        l->dial->machines += !l->dial->address.is_unix;
+    } while (*l->dial->rest != '\0');
     return take_address(l, e);
 }
 

@@ -92,6 +92,7 @@ struct tcp_dial {
     uint64_t unproven_since;
     const char *unproven_rest; // `rest` at that time
     uint32_t tries;
+    uint32_t machines;      // addresses of `list` that are not Unix sockets
     uint32_t n_found, next; // number of addresses of the host; index of the next one
     struct sockaddr_storage found[8];
     struct tcp_lookup *lookup; // looks up the host's name; NULL: not running

@@ -190,12 +190,13 @@ static bool is_loopback(const char *host)
 // machine.
 static int choose_host(struct opened_node *n, struct node_options *o, struct err *e)
 {
-    char host[VAN_ADDRESS_MAX];
+    char list[VAN_ADDRESS_MAX], host[VAN_ADDRESS_MAX];
     uint16_t port;
     if (o->host != NULL || o->interface != NULL ||
         strstr(o->scheduler, "unix://") != NULL)
         return 0;
-    TRY(route_split(o->scheduler, host, sizeof(host), &port, e));
+    TRY(node_address(o->scheduler, list, e));
+    TRY(route_split(list, host, sizeof(host), &port, e));
     if (is_loopback(host))
         return 0;
     TRY(route_address(host, n->host, e));

@@ -411,6 +411,10 @@ static int run_process(struct process *p, const struct scheduler_values *v,
 {
     struct err why = {0};
     TRY(open_state(p, v, t, e));
+    if (v->state != NULL && p->journal == NULL) {
+        log_info("the cluster has ended, so this standby ends, too");
+        return 0;
+    }
     TRY(open_scheduler(p, v, t != NULL, e));
     TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, e));
     TRY(begin_driver(p, t, e));

@@ -10,8 +10,9 @@
 
 static const struct option options[] = {
     {NODE_SCHEDULER_OPTION(
-        "address of the cluster's scheduler (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
-        "first of PADDLE_PSERVERS_IP_PORT_LIST)")},
+        "address of the cluster's scheduler; with standbys, the addresses of all "
+        "schedulers, with commas (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the first of "
+        "PADDLE_PSERVERS_IP_PORT_LIST)")},
     NODE_REACH_OPTIONS("60"),
     {NODE_PEM_OPTION},
     {NODE_HOST_OPTION(NODE_MEMBER_HOST)},
