@@ -61,7 +61,20 @@ static void close_it(struct journal *j)
     (void)j;
 }
 
-static const struct journal_ops ops = {.replay = replay,
+static int ready(struct journal *j, struct err *e)
+{
+    (void)e;
+    return !((struct memory_journal *)j)->waits;
+}
+
+static bool speaks(struct journal *j)
+{
+    return !((struct memory_journal *)j)->waits;
+}
+
+static const struct journal_ops ops = {.ready = ready,
+                                       .speaks = speaks,
+                                       .replay = replay,
                                        .commit = commit,
                                        .replace = replace,
                                        .bytes = bytes_of,

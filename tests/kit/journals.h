@@ -16,6 +16,7 @@ struct memory_journal {
     // fails is durable all the same, as when the process ends right after it.
     uint64_t fails_after;
     bool keeps;
+    bool waits; // it is not known whether the journal belongs to this scheduler
 };
 
 void journals_open(struct memory_journal *j);

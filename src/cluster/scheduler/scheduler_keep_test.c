@@ -302,6 +302,42 @@ static void test_guests_of_the_same_number(void **state)
     end(&w);
 }
 
+// Returns a number that grows when a member learns anything.
+static uint64_t known(const struct world *w)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        sum += member_id(w->actors[i].m) + member_roster(w->actors[i].m)->version +
+               w->actors[i].reached;
+    return sum;
+}
+
+// While it is not known whether another scheduler has taken over, no member learns
+// anything, and afterwards all goes on.
+static void test_silent_while_the_journal_waits(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct world w;
+        begin(&w, seed, UINT64_MAX, false);
+        journal.waits = true;
+        world_run(&w, 2 * SECONDS);
+        assert_int_equal(known(&w), 0);
+        for (uint64_t i = 0; i < 5; i++) {
+            journal.waits = false;
+            world_run(&w, random_below(seed, 1, i, 300) * MILLIS);
+            journal.waits = true;
+            world_run(&w, SECONDS / 2); // messages that have left arrive
+            uint64_t before = known(&w);
+            world_run(&w, 2 * SECONDS);
+            assert_int_equal(known(&w), before);
+        }
+        journal.waits = false;
+        check_good_end(&w);
+        end(&w);
+    }
+}
+
 // Members refuse a scheduler with another journal, since they did not join it.
 static void test_other_options_are_refused(void **state)
 {
@@ -420,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_killed_at_any_time),
         cmocka_unit_test(test_killed_at_each_write),
         cmocka_unit_test(test_guests_of_the_same_number),
+        cmocka_unit_test(test_silent_while_the_journal_waits),
         cmocka_unit_test(test_other_options_are_refused),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_half_a_row),
