@@ -106,7 +106,8 @@ struct accessor;
 enum { LIFE_SLOT, LIFE_DAY, LIFE_DELTA, LIFE_SHOW, LIFE_CLICK };
 
 // An accessor's functions on the statistics of one row; `row` is the whole row. A program
-// may register its own functions (accessor_register). A function that is NULL does
+// may register its own functions (accessor_register). Unless its comment says otherwise,
+// a function that is NULL does
 // nothing, and returns false or 0.
 struct life_class {
     void (*begin)(const struct accessor *a, float *row,
@@ -121,9 +122,10 @@ struct life_class {
     float (*score)(const struct accessor *a, const float *row);
     uint32_t (*unseen)(const struct accessor *a, const float *row, struct life_time t);
     // Decays the row's statistics, and returns true to remove the row. `threshold`
-    // replaces delete_threshold unless it is NaN.
+    // replaces delete_threshold unless it is NaN. NULL: rows stay.
     bool (*shrink)(const struct accessor *a, float *row, float threshold,
                    struct life_time t);
+    // Returns whether a save of this mode has the row. NULL: it has all rows.
     bool (*saved)(const struct accessor *a, const float *row, enum save_mode m,
                   struct life_time t);
     void (*published)(const struct accessor *a, float *row);

@@ -26,7 +26,7 @@ static const struct table_setting settings[] = {
     {"accessor", "ACCESSOR", "plain", "layout and lifecycle of rows",
      .kind = &setting_accessor, .first = true, AT(accessor)},
     {"dim", "N", "8",
-     "floats or counters of a row (plain, merge, counter), or of embedx; 0: no embedx",
+     "floats or counters of a row, or of its embedx if it has one; 0: no embedx",
      .kind = &setting_whole32, AT(accessor.dim)},
     {"rule", "RULE", USUAL_RULE,
      "update rule of the row, or of embed; adagrad's steps suit features of any "
