@@ -107,8 +107,7 @@ enum { LIFE_SLOT, LIFE_DAY, LIFE_DELTA, LIFE_SHOW, LIFE_CLICK };
 
 // An accessor's functions on the statistics of one row; `row` is the whole row. A program
 // may register its own functions (accessor_register). Unless its comment says otherwise,
-// a function that is NULL does
-// nothing, and returns false or 0.
+// a function that is NULL does nothing, and returns false or 0.
 struct life_class {
     void (*begin)(const struct accessor *a, float *row,
                   struct life_time t); // sets the statistics of a new row
