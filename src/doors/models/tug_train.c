@@ -519,6 +519,18 @@ static int train(struct training *t, struct err *e)
     return rc;
 }
 
+// Keeps the warnings of a training for the model's report, a line each. A text that is too
+// long ends with "...".
+static void report_warnings(struct tug_model *m, const struct training *t)
+{
+    size_t room = sizeof(m->warnings);
+    int n = snprintf(m->warnings, room, "%s%s%.*s", t->warning,
+                     t->warning[0] != '\0' && t->printed.len > 0 ? "\n" : "",
+                     (int)t->printed.len, t->printed.len > 0 ? t->printed.data : "");
+    if (n >= (int)room)
+        memcpy(m->warnings + room - 4, "...", 4);
+}
+
 int tug_model_train(struct tug_model *m, const struct tug_data *data,
                     const struct tug_data *valid)
 {
@@ -541,9 +553,7 @@ int tug_model_train(struct tug_model *m, const struct tug_data *data,
     int rc = train(t, e);
     last_warning_set(t->warning);
     if (rc == 0)
-        snprintf(m->warnings, sizeof(m->warnings), "%s%s%.*s", t->warning,
-                 t->warning[0] != '\0' && t->printed.len > 0 ? "\n" : "",
-                 (int)t->printed.len, t->printed.len > 0 ? t->printed.data : "");
+        report_warnings(m, t);
     close_training(t);
     given_rows_forget(data);
     given_rows_forget(valid);
