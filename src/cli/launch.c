@@ -90,8 +90,9 @@ static const struct option options[] = {
      "if a server was killed, resume the whole run from its last save in train's --out"},
     {"restart-limit", U64_AT(restart_limit, "N", "10", 1, 1000),
      "with --restart role: how often each process is started again, and the run resumed; "
-     "the first restart comes after 0.25 s, each further one after twice the time, at "
-     "most 30 s"},
+     "a process is first started again after 0.25 s, the run after 1 s, and then each "
+     "time "
+     "after twice as long, at most 30 s"},
     {"wrap", .group = "Looking in", LIST_AT(wraps, "ROLE:RANK=COMMAND"),
      "run one process under another command, on this terminal, such as worker:0='gdb "
      "--args'"},

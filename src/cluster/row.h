@@ -1,4 +1,4 @@
-// Rows of the state of a scheduler in its journal, One function for each kind of row
+// Rows of the state of a scheduler in its journal. One function for each kind of row
 // names the fields, and both writes and reads the row.
 //
 // SPDX-License-Identifier: Apache-2.0

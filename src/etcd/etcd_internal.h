@@ -81,6 +81,9 @@ int etcd_add_bytes(struct buf *to, const char *name, const void *bytes, size_t n
 int etcd_add_text(struct buf *to, const char *name, const char *text);
 // Decodes a field of an answer, and appends it; TUG_EDATA if it is not base64.
 int etcd_get_bytes(struct buf *to, const json_t *o, const char *name);
+// Gets the value of an entry as text for messages, without characters that a terminal acts
+// on.
+void etcd_value_text(const json_t *entry, char *ret, size_t cap);
 uint64_t etcd_get_number(const json_t *o, const char *name); // 0 if it is missing
 
 // -------------------------------------------------------------------------------- base64

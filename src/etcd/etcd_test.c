@@ -137,6 +137,7 @@ static void test_places(void **state)
     check_place("etcds://far:1//x", false, "https://far:1", "x/");
     check_place("etcd://far:1", true, "http://far:1", "tug/one/");
     check_place("etcd://far:1", false, NULL, "not a loopback address");
+    check_place("etcd://127.example.org:1", false, NULL, "not a loopback address");
     check_place("etcd://u:p@far:1", true, NULL, "set ETCDCTL_USER");
     check_place("etcd://", false, NULL, "a host is missing");
     check_place("etcd://127.0.0.1,", false, NULL, "a host is missing");

@@ -106,15 +106,6 @@ static const json_t *entry_of(const json_t *answer, size_t i)
     return json_array_get(json_object_get(range, "kvs"), 0);
 }
 
-static void text_of(const json_t *entry, char *ret, size_t cap)
-{
-    struct buf b = BUF_INIT(ETCD_HOST_MAX);
-    ret[0] = '\0';
-    if (etcd_get_bytes(&b, entry, "value") == 0)
-        snprintf(ret, cap, "%.*s", (int)b.len, b.len > 0 ? b.data : "");
-    buf_free(&b);
-}
-
 // The transaction did not hold. It may have been executed before, by a request whose
 // answer was lost: then the head names the log.
 static int did_not_hold(struct etcd_journal *j, const struct part *p,
@@ -123,12 +114,12 @@ static int did_not_hold(struct etcd_journal *j, const struct part *p,
     char text[ETCD_HOST_MAX];
     const json_t *leader = entry_of(answer, 0), *head = entry_of(answer, 1);
     bool mine = etcd_get_number(leader, "create_revision") == j->created;
-    text_of(head, text, sizeof(text));
+    etcd_value_text(head, text, sizeof(text));
     if (mine && p->replaces && p->last && strcmp(text, p->log) == 0) {
         j->head = etcd_get_number(head, "mod_revision");
         return 0;
     }
-    text_of(leader, text, sizeof(text));
+    etcd_value_text(leader, text, sizeof(text));
     if (!mine)
         return etcd_lost(j, text, e);
     return err_set(e, TUG_EIO,

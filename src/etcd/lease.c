@@ -43,8 +43,7 @@ static const json_t *first(const json_t *range)
     return json_array_get(json_object_get(range, "kvs"), 0);
 }
 
-// Gets a value as text for messages.
-static void value_text(const json_t *entry, char *ret, size_t cap)
+void etcd_value_text(const json_t *entry, char *ret, size_t cap)
 {
     struct buf b = BUF_INIT(ETCD_HOST_MAX);
     ret[0] = '\0';
@@ -125,7 +124,7 @@ static void say_waits(const struct etcd_journal *j, const json_t *leader, bool *
     *said = true;
     if (j->o.say == NULL)
         return;
-    value_text(leader, text, sizeof(text));
+    etcd_value_text(leader, text, sizeof(text));
     snprintf(line, sizeof(line),
              "standby: %s is the scheduler of this cluster (etcd has %sleader); this "
              "one takes over when that one dies",
@@ -164,7 +163,7 @@ static int read_head(struct etcd_journal *j, struct err *e)
     const json_t *entry = first(answer);
     j->head = etcd_get_number(entry, "mod_revision");
     if (entry != NULL)
-        value_text(entry, j->log, sizeof(j->log));
+        etcd_value_text(entry, j->log, sizeof(j->log));
     json_decref(answer);
     return 0;
 }

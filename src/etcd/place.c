@@ -1,6 +1,8 @@
 // The place of a state in etcd: the value of --state, and etcdctl's variables.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +25,19 @@ static const char *variable(const char *name)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
+// Returns whether a host is an address of loopback, or "localhost". Another name that
+// begins with "127." is not.
 static bool near(const char *host, size_t n)
 {
-    return (n >= 4 && strncmp(host, "127.", 4) == 0) ||
-           (n == 9 && strncmp(host, "localhost", 9) == 0) ||
+    char text[INET_ADDRSTRLEN];
+    struct in_addr four;
+    if (n < sizeof(text)) {
+        memcpy(text, host, n);
+        text[n] = '\0';
+        if (inet_pton(AF_INET, text, &four) == 1)
+            return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    return (n == 9 && strncmp(host, "localhost", 9) == 0) ||
            (n == 5 && strncmp(host, "[::1]", 5) == 0);
 }
 

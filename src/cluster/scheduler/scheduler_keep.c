@@ -360,8 +360,8 @@ void scheduler_keep_tick(struct scheduler *s)
 static int differs(const char *what, uint64_t kept, uint64_t given, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   "the directory of --state belongs to a cluster with %s %" PRIu64
-                   ", not %" PRIu64 "; give the same options, or another directory",
+                   "the state at --state belongs to a cluster with %s %" PRIu64
+                   ", not %" PRIu64 "; give the same options, or another --state",
                    what, kept, given);
 }
 
@@ -370,8 +370,8 @@ static int check_same(const struct scheduler *s, const struct scheduler_options 
 {
     if (s->o.cluster != o->cluster)
         return err_set(e, TUG_EUSAGE,
-                       "the directory of --state belongs to a cluster of another name; "
-                       "give the same --cluster, or another directory");
+                       "the state at --state belongs to a cluster of another name; "
+                       "give the same --cluster, or another --state");
     if (s->o.servers != o->servers)
         return differs("--servers", s->o.servers, o->servers, e);
     if (s->o.workers != o->workers)
@@ -400,7 +400,7 @@ static int read_row(const struct reading *r, const struct row_head *h, const cha
         return err_set(e, TUG_EDATA,
                        "the journal has a row that this version cannot read (kind %u, "
                        "index %u); start the version that wrote it, or the whole cluster "
-                       "again with another directory",
+                       "again with another --state",
                        h->kind, h->index);
     // The lengths of other rows follow from the options.
     return h->kind == ROW_META ? check_same(r->s, r->given, e) : 0;
@@ -508,7 +508,7 @@ static int restore(struct scheduler *s, struct err *e)
     if (odd != NULL)
         return err_set(e, TUG_EDATA,
                        "the journal does not describe a cluster: %s; start the whole "
-                       "cluster again with another directory",
+                       "cluster again with another --state",
                        odd);
     return restore_work(s) == 0 ? 0 : err_nomem(e, "the state of the cluster");
 }

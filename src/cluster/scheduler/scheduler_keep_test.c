@@ -350,9 +350,9 @@ static void test_other_options_are_refused(void **state)
     struct scheduler_options o = options(&journal);
     o.workers++;
     assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
-    assert_string_equal(e.text, "the directory of --state belongs to a cluster with "
+    assert_string_equal(e.text, "the state at --state belongs to a cluster with "
                                 "--workers 3, not 4; give the same options, or another "
-                                "directory");
+                                "--state");
     o = options(&journal);
     o.partition_bits++;
     assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
