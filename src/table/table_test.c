@@ -443,7 +443,7 @@ static void test_memory(void **state)
 // were moved for each key.
 static double moves_of(uint32_t bits, uint32_t of, uint32_t partitions, bool announced)
 {
-    enum { N = SANITIZED ? 40000 : 400000, STEP = 1000 };
+    enum { N = 400000, STEP = 1000 };
     struct table_options o = {.width = 2, .partition_bits = bits};
     struct table *t = open_table(&o);
     static uint64_t keys[STEP];

@@ -277,8 +277,8 @@ static void test_refused_files_and_sizes(void **state)
     (void)state;
     const char *path = files_write(files_in("some"), "a\n");
     assert_unopened("-", 10, TUG_EUSAGE, "(standard input) is a pipe, which the workers");
-    assert_unopened(path, 0, TUG_EUSAGE, "pieces of 0 bytes");
-    assert_unopened(path, PIECE_BYTES_MAX + 1ull, TUG_EUSAGE, "pieces of 1073741825");
+    assert_unopened(path, 0, TUG_EUSAGE, "cannot have 0 bytes");
+    assert_unopened(path, PIECE_BYTES_MAX + 1ull, TUG_EUSAGE, "cannot have 1073741825");
     assert_unopened(files_in("none"), 10, TUG_EDATA, "no such file");
     assert_unopened(files_write(files_in("nothing"), ""), 10, TUG_EDATA, "is empty");
     struct pieces_options o = {.piece_bytes = 1};
