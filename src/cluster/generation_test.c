@@ -220,9 +220,9 @@ static void greet(struct peer *p, const char *address, const struct session_who 
     world_run(&w, SECONDS / 10);
 }
 
-// The first scheduler believes a later generation only from a member that may work for the
-// cluster and proves its session.
-static void test_scheduler_believes_members(void **state)
+// The first scheduler believes a later generation only from a server that proves its
+// session, and not from a worker.
+static void test_scheduler_believes_servers(void **state)
 {
     (void)state;
     open_both(0);
@@ -234,6 +234,12 @@ static void test_scheduler_believes_members(void **state)
     assert_false(scheduler_finished(w.s, NULL));
     who = *member_who(w.actors[WORKER].m);
     who.generation = 2;
+    sim_van_role(p.v, WIRE_WORKER);
+    greet(&p, "sim://scheduler", &who);
+    assert_false(scheduler_finished(w.s, NULL));
+    who = *member_who(w.actors[SERVER].m);
+    sim_van_role(p.v, WIRE_SERVER);
+    who.generation = 2;
     who.secret[0] ^= 1;
     greet(&p, "sim://scheduler", &who);
     assert_false(scheduler_finished(w.s, NULL));
@@ -241,7 +247,6 @@ static void test_scheduler_believes_members(void **state)
     who.generation = 1;
     greet(&p, "sim://scheduler", &who);
     assert_false(scheduler_finished(w.s, NULL));
-    sim_van_role(p.v, WIRE_WORKER);
     who.generation = 2;
     greet(&p, "sim://scheduler", &who);
     assert_true(scheduler_finished(w.s, NULL));
@@ -396,7 +401,7 @@ int main(void)
         cmocka_unit_test(test_first_is_told),
         cmocka_unit_test(test_does_not_go_back),
         cmocka_unit_test(test_switched_off),
-        cmocka_unit_test(test_scheduler_believes_members),
+        cmocka_unit_test(test_scheduler_believes_servers),
         cmocka_unit_test(test_tools_are_not_believed),
         cmocka_unit_test(test_members_tell_each_other),
         cmocka_unit_test(test_process_shares_it),

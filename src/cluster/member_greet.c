@@ -77,13 +77,13 @@ static int check_hello(const struct member *m, const struct van_message *msg,
 }
 
 // Takes the generation of the scheduler that the peer knows. Only servers can check that the
-// peer is a member, and tools that have joined are not believed, because a
-// newer generation takes the scheduler from this node.
+// peer is a member, and only servers and operators are believed, because a newer generation
+// takes the scheduler from this node.
 static void take_generation(struct member *m, const struct msg_hello *hello,
                             const struct van_trust *trust)
 {
     if (m->o.role == WIRE_SERVER && hello->session != 0 &&
-        wire_right(trust->role) >= WIRE_FROM_WORK)
+        wire_right(trust->role) >= WIRE_FROM_SERVE)
         member_heard_of(m, hello->generation, van_now(m->side.van));
 }
 

@@ -105,9 +105,13 @@ static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
 {
     json_t *answer = NULL;
     TRY(made(make_taking(j), e));
-    TRY(failed(etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e), e));
+    int rc = etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e);
     json_decref(answer);
     answer = NULL;
+    if (rc ==
+        ETCD_NOT_FOUND) // etcd was slow, so that the lease has ended: with a new one
+        return 0;
+    TRY(failed(rc, e));
     TRY(ask_range(j, "leader", &answer, e));
     const json_t *entry = first(answer);
     *ret_mine = entry != NULL && etcd_get_number(entry, "lease") == j->lease;

@@ -108,7 +108,7 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
 {
     // if there are several addresses, uses the first TCP address
     const char *tcp = strstr(address, "tcp://");
-    const char *host = tcp != NULL ? tcp + 6 : address;
+    const char *given = tcp != NULL ? tcp + 6 : address, *host = given;
     const char *stop = host + (tcp != NULL ? strcspn(host, ",") : strlen(host));
     const char *colon = memrchr(host, ':', (size_t)(stop - host));
     char *end = NULL;
@@ -120,8 +120,8 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
     }
     bool digits = colon != NULL && colon[1] >= '0' && colon[1] <= '9' && end == stop;
     if (n == 0 || n >= cap || !digits || port > UINT16_MAX)
-        return err_set(e, TUG_EUSAGE, "'%.200s' is not an address: write HOST:PORT",
-                       address);
+        return err_set(e, TUG_EUSAGE, "'%.*s' is not an address: write HOST:PORT",
+                       (int)(stop - given), given);
     memcpy(ret_host, host, n);
     ret_host[n] = 0;
     *ret_port = (uint16_t)port;

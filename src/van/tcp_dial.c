@@ -164,8 +164,12 @@ static uint64_t attempt_until(const struct tcp_dial *d)
     uint64_t mine = left / (waiting + 1);
     if (waiting > 0 && mine < ATTEMPT_MIN)
         mine = ATTEMPT_MIN < left ? ATTEMPT_MIN : left;
-    if (d->machines > 1 && mine > ATTEMPT_MAX)
-        mine = ATTEMPT_MAX;
+    if (d->machines > 1) { // the next machine must get its turn before the deadline
+        uint64_t share = left / d->machines;
+        share = share < ATTEMPT_MIN ? ATTEMPT_MIN : share;
+        mine = mine > share ? share : mine;
+        mine = mine > ATTEMPT_MAX ? ATTEMPT_MAX : mine;
+    }
     return now + mine;
 }
 

@@ -210,7 +210,7 @@ static void refused(void **state)
         cluster_said("run", cases[i][1]);
     }
     tug_ends(2, "train --data data.svm --format libsvm --shuffle global");
-    e2e_says("there is one worker");
+    e2e_says("On one machine the only worker");
 }
 
 // The servers hold all text of the data. If their limit is too small, the error comes

@@ -213,8 +213,8 @@ static void turn_away(struct scheduler *s, struct link *l, int code, const char 
     scheduler_forget_link(s, l);
 }
 
-// Returns whether the peer has joined a scheduler of a later generation. Only members that
-// work for the cluster are believed, because this ends the scheduler.
+// Returns whether the peer has joined a scheduler of a later generation. Only servers and
+// operators are believed, because this ends the scheduler.
 static bool knows_newer(const struct scheduler *s, const struct link *l,
                         const struct msg_hello *m)
 {
@@ -222,7 +222,7 @@ static bool knows_newer(const struct scheduler *s, const struct link *l,
     const struct proof_of whose = {m->session, m->node, m->role};
     uint8_t secret[MAC_BYTES];
     return m->generation > s->generation && !bug_in(s->o.bugs, WITHOUT_GENERATION) &&
-           wire_right(trust.role) >= WIRE_FROM_WORK &&
+           wire_right(trust.role) >= WIRE_FROM_SERVE &&
            proof_check(secret, s->o.session_key, &whose, &trust, m->proof);
 }
 

@@ -15,7 +15,7 @@
 #include "cluster/scheduler/scheduler_keep.h"
 
 // Version of the format of rows; a journal with another version is refused.
-enum { FORMAT = 3 };
+enum { FORMAT = 4 };
 
 static void row_err(struct row *r, struct err *e)
 {
@@ -168,6 +168,7 @@ static void row_process(struct row *r, const struct scheduler *s, struct process
     ROW_NUMBER(r, p->fixed);
     ROW_NUMBER(r, p->placed);
     ROW_NUMBER(r, p->draining);
+    ROW_NUMBER(r, p->beats);
     row_barriers(r, s, p);
     r->bad |= p->role > WIRE_DRIVER;
 }

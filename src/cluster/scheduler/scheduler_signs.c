@@ -148,7 +148,7 @@ static uint64_t death_of(const struct scheduler *s, const struct sched_node *n)
     bool stopped = n->stop_at != 0 && s->phase == SCHEDULER_ENDING;
     if (n->link == 0)
         due = clock_earlier(due, closed_too_long(s, n));
-    if (n->link == 0 && !stopped && due < s->rejoin_until)
+    if (!stopped && due < s->rejoin_until)
         due = s->rejoin_until;
     return due;
 }
