@@ -176,7 +176,7 @@ static void serve(struct tug_fleet *f)
     expect(!tug_fleet_is_first_worker(f) && tug_fleet_client(f) == NULL);
     refused(tug_fleet_init_worker(f), "is for workers, and this process is server");
     refused(tug_fleet_barrier_worker(f), "call tug_fleet_init_worker first");
-    refused(tug_fleet_init_server(f, NULL, (const char *[]){"emb"}, 1), "without");
+    refused(tug_fleet_init_server(f, NULL, (const char *[]){"emb"}, 1), "no directory");
     refused(tug_fleet_init_server(f, "/tmp", (const char *[]){"nosuch"}, 1), "'nosuch'");
     refused(tug_wrapper_load_sparse(f, 3, "/tmp"), "table 3");
     expect(tug_fleet_init_server(f, NULL, NULL, 0) == 0);
