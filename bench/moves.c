@@ -23,7 +23,7 @@ enum { CPU_SERVERS, CPU_WORKERS, CPU_JOINING, CPU_SCHEDULER, CPUS };
 static const char *const cpu_names[] = {"cpu_servers", "cpu_workers", "cpu_joining",
                                         "cpu_scheduler"};
 
-// A time, and the CPU seconds that had been used then.
+// A time, and the CPU seconds that the processes had used up to that time.
 struct moment {
     double at;
     double cpu[CPUS];

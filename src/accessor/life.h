@@ -121,10 +121,11 @@ struct life_class {
     float (*score)(const struct accessor *a, const float *row);
     uint32_t (*unseen)(const struct accessor *a, const float *row, struct life_time t);
     // Decays the row's statistics, and returns true to remove the row. `threshold`
-    // replaces delete_threshold unless it is NaN. NULL: rows stay.
+    // replaces delete_threshold unless it is NaN. If the function is NULL, rows stay.
     bool (*shrink)(const struct accessor *a, float *row, float threshold,
                    struct life_time t);
-    // Returns whether a save of this mode has the row. NULL: it has all rows.
+    // Returns whether a save of this mode has the row. If the function is NULL, a save has
+    // all rows.
     bool (*saved)(const struct accessor *a, const float *row, enum save_mode m,
                   struct life_time t);
     void (*published)(const struct accessor *a, float *row);

@@ -93,7 +93,7 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
                      "loop", json_object_get(node, "loop"));
 }
 
-// A node in the scheduler's answer, with its position in that answer.
+// This is a node in the scheduler's answer, with its position in that answer.
 struct placed {
     json_t *node;
     int role;

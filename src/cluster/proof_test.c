@@ -190,8 +190,8 @@ static struct msg_hello hello_of(const struct member *m)
                               .session = m->who.number};
 }
 
-// A member claims to be the other worker: what the roster tells about that
-// worker is not a proof.
+// A member claims to be the other worker: the facts of the roster about that
+// worker are not a proof.
 static void test_session_of_another(void **state)
 {
     uint8_t proof[MAC_BYTES];

@@ -37,7 +37,7 @@ static int value_of(char c)
     return at != NULL ? (int)(at - letters) : -1;
 }
 
-// Returns the number of bytes that four letters stand for; 0: they are not base64.
+// Returns the number of bytes that four letters stand for, or 0 if they are not base64.
 static size_t read_four(const char four[4], bool last, unsigned char ret[3])
 {
     size_t pads = four[3] != '=' ? 0 : four[2] != '=' ? 1 : 2;

@@ -23,7 +23,7 @@ static int no_memory(struct err *e)
 
 // ---------------------------------------------------------------- writing
 
-// Where a part goes.
+// A part of a group: its key, its log and its bytes.
 struct part {
     char key[ETCD_KEY_MAX], log[ETCD_LOG_MAX];
     const char *bytes;

@@ -99,7 +99,7 @@ static bool make_taking(struct etcd_journal *j)
            etcd_add_text(b, "value", j->about) == 0 && buf_add(b, "}}]}", 4) == 0;
 }
 
-// Tries to create the key; *ret_mine says whether it is ours then. After a request
+// Tries to create the key, and sets *ret_mine to whether this scheduler has it. After a request
 // without an answer the key may be ours, too.
 static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
 {
@@ -159,7 +159,8 @@ static int take_key(struct etcd_journal *j, bool *said, struct err *e)
     return 0;
 }
 
-// Reads which log counts. Only the leader writes it, so it does not change meanwhile.
+// Reads the name of the log that counts. Only the leader changes it, and this scheduler is
+// the leader.
 static int read_head(struct etcd_journal *j, struct err *e)
 {
     json_t *answer = NULL;

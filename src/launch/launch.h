@@ -37,7 +37,7 @@ struct launch_options {
     const char *ca, *cert, *key;
     bool insecure;
     double connect_seconds, dead_seconds, gather_seconds;
-    // How often a scheduler or worker that was killed is started again, each; 0: never.
+    // The number of times that each killed scheduler or worker is started again; 0: never.
     uint32_t restarts;
     const char *log_level;
     bool log_json;     // messages of all processes are JSON (os/log_json.h)

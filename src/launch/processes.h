@@ -94,8 +94,8 @@ void processes_kill_all(struct processes *c);
 // Sets the only timer: a later call replaces the time.
 void processes_timer(struct processes *c, double seconds);
 
-// Calls handler.later after this time, once; a later call replaces the time. Until then
-// processes_run does not return.
+// Calls handler.later after this time, once; a later call replaces the time.
+// processes_run does not return before this call of the handler.
 void processes_later(struct processes *c, double seconds);
 
 // Runs until all processes have ended.

@@ -118,7 +118,7 @@ static void step(struct model_work *w, const struct model_example *x, const floa
     model_linear_step(w, x, err, t);
     model_set_l2(w, rule, x->latent.n);
     for (size_t i = 0; i < x->latent.n; i++)
-        // As in accessors with decays_by_squares.
+        // The decay is by squares, as in accessors with decays_by_squares.
         w->l2[i] *= x->latent.u[i] * x->latent.u[i];
     w->kernels->ffm_step[rule->kind](rule, w->l2, x->latent.rows, g->weights, g->state,
                                      x->latent.slot, x->latent.u, x->latent.n,

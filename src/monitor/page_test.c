@@ -146,7 +146,7 @@ static void says_what_is_wrong(void **state)
                "'size_bytes': 100000000}]}",
                false, "the disk of saves () is nearly full, 2.0 MB are free");
     verdict_is("{'role': 'train', 'disks': [{'what': 'saves', 'free_bytes': 9000000, "
-               // The same limit as that of the alert TugDiskNearlyFull.
+               // The alert TugDiskNearlyFull has the same limit.
                "'size_bytes': 100000000}]}",
                false, "the disk of saves () is nearly full, 9.0 MB are free");
     verdict_is("{'role': 'train', 'run': {'state': 'failed', 'diverged': true}}", false,

@@ -9,8 +9,8 @@
 #include "os/clock.h"
 
 #define LEAST ((uint64_t)64 << 20)
-// With this limit of a process, a message of the greatest length fits into
-// the share of its kind.
+// A message of the greatest length fits into the share of its kind if a process has this
+// limit.
 #define MOST ((uint64_t)4 << 30)
 #define SHORT_NS (5 * SECOND_NS)
 

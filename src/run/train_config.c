@@ -111,7 +111,7 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
 }
 
 // Checks that files exist and can be read as often as needed. `again` is the option for
-// which the data is read more than once, such as --epochs; NULL: it is read once.
+// which the data is read more than once, such as --epochs; it is NULL if the data is read once.
 static int check_paths(const struct train_config *c, const struct path_list *l,
                        const char *again, struct problems *problems, struct err *e)
 {

@@ -53,7 +53,7 @@ int train_configure(struct train_setup *s, const struct train_options *t,
                     const struct options *o, struct node *node, struct err *e);
 
 // Checks that all files of --data, --test and --valid exist, and names those that do not.
-// `again`: the option for which the data is read more than once; NULL: it is read once.
+// `again` is the option for which the data is read more than once, or NULL if it is read once.
 int train_check_data(const struct train_config *c, const char *again, struct err *e);
 
 // Trains in this process as configured.

@@ -22,8 +22,8 @@ struct file_journal {
     struct journal base;
     char path[FILE_PATH_MAX];
     int lock, fd;
-    // The number in the file's head, and the size of the file up to the end of its last
-    // group.
+    // `random` is the number in the file's head; `end` is the size of the file up to the
+    // end of its last group.
     uint64_t random, end;
     struct err failed; // the first failure of a write; code 0: none
 };

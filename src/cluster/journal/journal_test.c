@@ -239,7 +239,7 @@ static void test_other_files_are_refused(void **state)
 
 // The disk is full at one of the calls that write: the error names the file, the group
 // counts as not written, all later commits fail, and the next start has all groups
-// whose commit succeeded.
+// that were committed without an error.
 static void test_full_disk(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Tests buckets: pieces are dealt into buckets once, whichever workers die meanwhile. No
+// Tests buckets: pieces are dealt into buckets once, also if workers die during the deal. No
 // bucket is leased before all pieces are dealt. Then each bucket is trained on once in
 // every pass, also in a pass that is resumed from a save.
 //

@@ -125,7 +125,7 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     // it resumed.
     ret->examples = l->save_known ? l->pass.examples : 0;
     // No piece was handed out since the pass was opened, so the save has the
-    // pieces that were done then.
+    // pieces that were done before the pass.
     if (l->save_known && !l->prepared)
         rc = l->done.len > 0 ? buf_add(to, l->done.data, l->done.len) : 0;
     for (uint32_t i = 0; i < leases_trained(l) && l->save_known && l->prepared && rc == 0;

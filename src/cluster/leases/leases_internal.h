@@ -16,7 +16,7 @@
 enum {
     LEASES_MAX_PIECES = 1 << 22,
     LEASES_MAX_REPORTS = 64 << 20, // most bytes of reports that wait for the driver
-    // With leases_keep: most bytes of reports in each stage.
+    // The most bytes of reports that each stage keeps after leases_keep.
     LEASES_KEPT_REPORTS = 48 << 20,
     LEASES_STAGES = WIRE_PASS_TEST_BEST + 1,
     LEASES_CHUNK = 32, // pieces in one row of the journal
@@ -75,7 +75,7 @@ struct leases_worker {
     bool holds;
     uint32_t file; // file of the piece that the worker holds, or held last
     uint64_t index;
-    // How many pieces of the pass had been leased before this worker's piece was.
+    // The number of pieces of the pass that were leased before this worker's piece.
     uint64_t since;
     bool knows_file;
     uint64_t reserved; // the number of free pieces that the worker had in the previous
@@ -90,7 +90,7 @@ struct leases_worker {
     uint64_t examples, pieces; // see struct leases_work
 };
 
-// With leases_keep: a pass, kept while later passes of the same number run. The training
+// A pass that is kept after leases_keep while later passes of the same number run. The training
 // pass and the scoring passes after it have the same number and differ in kind. A driver
 // that was started again gets the reports of all of them again.
 struct stage {

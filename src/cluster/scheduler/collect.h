@@ -32,7 +32,7 @@ struct given *collect_keep(const struct msg_collect *m, size_t room);
 
 // Makes the result of a call from the bytes of n > 0 workers; sorts `all` by index.
 // `at_barrier` is the rank of a worker that came to the barrier without a call, so that
-// the call fails; -1: there is no such worker. Returns 0, or the code with which the call
+// the call fails; it is -1 if there is no such worker. Returns 0, or the code with which the call
 // fails at all workers.
 int collect_make(struct given **all, size_t n, int64_t at_barrier, struct buf *ret,
                  struct err *e);

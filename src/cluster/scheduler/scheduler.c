@@ -459,8 +459,8 @@ static uint64_t close_idle(struct scheduler *s)
     return s->idle_look;
 }
 
-// After the scheduler itself was stopped or swapped out, counts the silence of all peers
-// from now on: it could not hear them meanwhile.
+// Counts the silence of all peers from now on if the scheduler itself was stopped or
+// swapped out, because it could not hear them during that time.
 static void forgive_silence(struct scheduler *s)
 {
     if (bug_in(s->o.bugs, WITHOUT_FORGIVING) || s->due >= s->now ||

@@ -60,8 +60,8 @@ struct scheduler_options {
     struct journal *journal;
     leases_merge merge; // adds up the reports that the journal keeps, or NULL
     // For the status; both may be NULL. `usage` is what the process uses.
-    // run_facts writes the member `name` into an open object: what a driver in
-    // this process knows about its run.
+    // run_facts writes the facts of the run that a driver in this process has, as the
+    // member `name` of an open object.
     struct usage *usage;
     void (*run_facts)(void *ctx, const char *name, struct json_out *to);
     void *run_facts_ctx;

@@ -264,7 +264,7 @@ static void test_hold_waits(void **state)
     world_run(&w, 3 * SECONDS);
     assert_int_equal(held_now(worker, true), roster()->epoch);
     late->mute = 0;
-    // As if an admin operation had interrupted the copy.
+    // The copy ends as if an admin operation had interrupted it.
     late->fails_with = TUG_EINTERRUPTED;
     world_run(&w, 20 * SECONDS);
     assert_int_equal(roster()->n_moves, 0);

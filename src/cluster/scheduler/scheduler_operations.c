@@ -1,5 +1,5 @@
-// Records the last operations, which tug status shows: joins, deaths, admin operations and whatever
-// else an operator may ask about later, each with its time and who asked for it.
+// Records the last operations, which tug status shows: joins, deaths, admin operations and other
+// events that an operator may ask about later, each with its time and its requester.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

@@ -30,7 +30,7 @@ struct merging {
     size_t n_groups;
     uint64_t *orders; // the examples of the current group
     struct batch batch;
-    // For each slot: 1 + the last example with a feature in it; 0: none yet.
+    // owner[slot] is 1 + the last example with a feature in that slot, or 0 before the first.
     uint64_t *owner;
     // The block that is being built:
     struct examples x;

@@ -18,7 +18,7 @@ struct data_files;
 
 // Zeroed: no feature was seen.
 struct numbering {
-    // The greatest key, and the bitwise inverse of the least key.
+    // `last` is the greatest key, `first_inverted` the bitwise inverse of the least key.
     atomic_uint_least64_t last, first_inverted;
     // For models with a vector for each field: one more than the greatest field, and the
     // inverse of the least field; 0: unknown.

@@ -38,7 +38,7 @@ struct kvs_piece {
     uint32_t timestamp;
 };
 
-// A key of this store, and what its worker knows of it.
+// A key of this store, with the facts that its worker has about it.
 struct kvs_entry {
     struct kvs_key key;
     struct tug_array shape;  // dtype and shape, without data

@@ -46,7 +46,7 @@ struct kvs_head {
 };
 
 enum kvs_ask {
-    // Each line says what the request has as its body, and what the answer has.
+    // Each line names the body of the request, and the body of its answer.
     KVS_HELLO = 1, // has struct kvs_hello; answered with struct kvs_welcome
     KVS_META,      // asks with an id; answered with struct kvs_meta when the key was made
     KVS_OPTIMIZER, // has the optimizer's text

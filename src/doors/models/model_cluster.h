@@ -33,7 +33,8 @@ bool model_cluster_first(const struct tug_model *m);
 struct node *model_cluster_node(const struct tug_model *m);
 
 // Trains `passes` passes by *s, which was configured with the node of model_cluster_node,
-// with the rows on the servers. The program must not use the client meanwhile.
+// with the rows on the servers. The program must not use the client until the call
+// returns.
 int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passes,
                       struct train_result *ret, struct err *e);
 
