@@ -114,12 +114,12 @@ static void test_rejoins(void **state)
     assert_follows(a, 2);
     assert_int_equal(member_id(a->m), id);
     assert_int_equal(member_session(a->m), session);
-    assert_follows(&w.actors[SERVER], 1); // it does not know the later one
+    assert_follows(&w.actors[SERVER], 1); // the server does not know the later scheduler
     close_both();
 }
 
-// A server that learns of the later scheduler leaves the first one, and tells it, which then
-// ends: it stops no node, and keeps nothing more.
+// A server that learns of the later scheduler tells the first one and leaves it. The
+// first one then ends: it stops no node, and writes nothing more to its journal.
 static void test_first_is_told(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void test_first_is_told(void **state)
     assert_int_equal(why.code, TUG_EIO);
     assert_non_null(strstr(why.text, "generation 2 of the scheduler has taken over"));
     assert_non_null(strstr(why.text, "generation 1, ends"));
-    sim_crash(w.sim, w.v); // its process ends
+    sim_crash(w.sim, w.v); // the first scheduler's process ends
     world_run(&w, 2 * SECONDS);
     for (uint32_t i = 0; i < ACTORS; i++)
         assert_follows(&w.actors[i], 2);
@@ -272,7 +272,7 @@ static void test_tools_are_not_believed(void **state)
     greet(&tool, "sim://scheduler", &who);
     assert_int_equal(tool.welcome, 1);
     assert_false(scheduler_finished(w.s, NULL));
-    // and by a server
+    // a server does not believe a tool, either
     open_peer(&host, "host");
     assert_int_equal(van_listen(host.v, "sim://host", address, NULL), 0);
     struct van *own = host.m->side.van;
@@ -288,8 +288,8 @@ static void test_tools_are_not_believed(void **state)
     journals_free(&journals[0]);
 }
 
-// A worker that has joined the later scheduler greets a server, which then follows that one,
-// and names it in WELCOME.
+// A worker that has joined the later scheduler greets a server. The server then follows
+// that scheduler, too, and has its generation in WELCOME.
 static void test_members_tell_each_other(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void test_members_tell_each_other(void **state)
     assert_int_equal(van_listen(host.v, "sim://host", address, NULL), 0);
     struct van *own = host.m->side.van;
     van_link own_link = host.m->s.link;
-    // The server's member answers on the host's van, and has no link there.
+    // The server's member answers on the host's van, on which it has no link to a scheduler.
     host.m->side.van = host.v;
     host.m->s.state = SESSION_CLOSED;
     host.m->s.link = host.m->here = 0;
@@ -330,7 +330,8 @@ static void test_members_tell_each_other(void **state)
     close_both();
 }
 
-// The members and the heartbeats of a process share what one of them has heard.
+// The members and the heartbeats of a process share the newest generation that one
+// of them has heard of.
 static void test_process_shares_it(void **state)
 {
     (void)state;
@@ -359,7 +360,7 @@ static void test_process_shares_it(void **state)
     assert_int_equal(atomic_load(&node.newest), 2);
     world_run(&w, 2 * SECONDS);
     assert_follows(&w.actors[WORKER], 2);
-    // When it takes the process for dead, the process does not believe it.
+    // When the first scheduler declares the process dead, the process does not believe it.
     world_run(&w, 60 * SECONDS);
     const struct roster_node *n = roster_find(scheduler_roster(w.s),
                                               member_id(w.actors[WORKER].m));
@@ -370,7 +371,8 @@ static void test_process_shares_it(void **state)
     close_both();
 }
 
-// Sessions and moves that the first scheduler gives to others are not those of the later one.
+// The numbers that the first scheduler still gives to sessions and moves differ from
+// those of the later scheduler.
 static void test_numbers_differ(void **state)
 {
     (void)state;
@@ -387,7 +389,7 @@ static void test_numbers_differ(void **state)
     world_run(&w, 3 * SECONDS);
     assert_int_equal(member_id(a->m), member_id(b->m));
     assert_true(member_session(a->m) != member_session(b->m));
-    // So servers know that the session of a is not one of theirs.
+    // The numbers differ, so servers know that the session of a is not one of the later scheduler.
     const struct roster *r = member_roster(w.actors[SERVER].m);
     assert_true(roster_session_over(r, member_session(a->m)));
     assert_false(roster_session_over(r, member_session(b->m)));

@@ -39,8 +39,8 @@ static void heartbeat_on_opened(void *ctx, van_link link, bool accepted, uint64_
     (void)session_opened(&h->s, link, now);
 }
 
-// Closes the link to a scheduler that a newer one has replaced: its members are gone to that
-// one, so it may take this process for dead.
+// Closes the link to a scheduler that a newer one has replaced: its members have joined
+// the newer one, so the old one may take this process for dead.
 static void leave_replaced(struct heartbeat *h, uint64_t now)
 {
     struct err why;
@@ -88,7 +88,7 @@ static void heartbeat_on_closed(void *ctx, van_link link, const struct err *why,
         h->next = now + SECOND_NS;
 }
 
-// Once a signal has asked the process to end: asks the scheduler whether it may end. Sets
+// Asks the scheduler whether the process may end, once a signal has asked the process to end. Sets
 // *n->leave if the scheduler has been silent for HEARTBEAT_LEAVE_NS, so that the process
 // ends without an answer.
 static void look_at_signals(struct heartbeat *h, uint64_t now)

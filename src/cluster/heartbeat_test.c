@@ -288,7 +288,7 @@ static void test_a_server_that_is_asked_to_end(void **state)
     assert_non_null(strstr(w.log, "server 0 was asked to end: the whole run ends"));
 }
 
-// A worker may leave at once, as other workers do its work; the last worker stays to the
+// A worker may leave at once, because other workers do its work; the last worker stays to the
 // end of the run.
 static void test_workers_that_are_asked_to_end(void **state)
 {

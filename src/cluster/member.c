@@ -141,8 +141,8 @@ void member_serve(struct member *m, struct van *v, uint64_t now)
     member_check(m, now);
 }
 
-// Takes the newest generation that any member of the process knows, and tells them of its
-// own.
+// Takes over the newest generation that any member of the process knows, or tells the
+// others its own if that is newer.
 static void share_generation(struct member *m)
 {
     uint64_t all = m->o.generation != NULL ? atomic_load(m->o.generation) : 0;
@@ -153,8 +153,8 @@ static void share_generation(struct member *m)
         ;
 }
 
-// If a newer scheduler has replaced the one at the other end: tells it so, since it may not
-// know, and closes the link.
+// If a newer scheduler has replaced the one at the other end: tells that one, since it
+// may not know, and closes the link.
 static void leave_replaced(struct member *m, uint64_t now)
 {
     struct err why;
@@ -270,7 +270,7 @@ static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
     if (msg->generation > m->who.generation)
         m->who.generation = msg->generation;
     share_generation(m);
-    leave_replaced(m, now); // another member of the process may know a newer one
+    leave_replaced(m, now); // another member of the process may know a newer scheduler
     if (!member_is_here(m))
         return;
     member_resend(m, now, true);
@@ -283,8 +283,8 @@ static void ask_roster(struct member *m, uint64_t request)
     member_send(m, MSG_ROSTER_WANTED, request, &msg);
 }
 
-// Returns whether a roster is newer than the member's. The versions of two schedulers that
-// live at the same time cannot be compared.
+// Returns whether a roster is newer than the member's. Versions of rosters from two
+// schedulers that live at the same time cannot be compared.
 static bool is_newer(const struct member *m, const struct msg_roster *msg)
 {
     const struct roster *had = &m->roster;

@@ -5,13 +5,13 @@
 //
 // When the link to the scheduler breaks, the member opens another one and joins again
 // with the same ticket, so that the node keeps its id. When the scheduler cannot be
-// reached for `scheduler_timeout_ns`, or says STOP, or gives the node up, the member has
-// ended: member_ended returns the reason.
+// reached for `scheduler_timeout_ns`, or sends STOP, or declares the node dead, the
+// member has ended: member_ended returns the reason.
 //
-// A scheduler that is started again with its state has the next generation, and the one
-// before may still live. A member follows the newest generation of which it has heard: it
-// takes no message of an older one, closes the link to it, and tells it the newer
-// generation in HELLO, so that it ends.
+// A scheduler that is started again with its state has the next generation, and the
+// previous scheduler may still run. A member follows the newest generation of which it
+// has heard: it takes no message of an older scheduler, sends that scheduler the newer
+// generation in HELLO, so that it ends, and closes the link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_MEMBER_H
@@ -90,8 +90,8 @@ const struct session_who *member_who(const struct member *m);
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
 
-// Tells the member of a generation of the scheduler that a peer knows which has proven
-// itself.
+// Tells the member that a peer, which has proven its identity, knows this
+// generation of the scheduler.
 void member_heard_of(struct member *m, uint64_t generation, uint64_t now);
 
 // Returns the node's id; 0 if it has not joined yet.

@@ -176,8 +176,8 @@ int member_barrier_result(const struct member *m, uint8_t group, const char *wha
 
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers)
 {
-    // The workers share the scheduler's room: all of a gather's, or half of a
-    // reduction's.
+    // The workers share the scheduler's room equally: all of it in a gather, half
+    // of it in a reduction.
     size_t room = op == WIRE_GATHER ? WIRE_COLLECT_MAX : WIRE_REDUCE_MAX / 2;
     size_t most = room / (workers > 0 ? workers : 1) / 8 * 8;
     most = most < WIRE_COLLECT_MAX ? most : WIRE_COLLECT_MAX;

@@ -76,9 +76,9 @@ static int check_hello(const struct member *m, const struct van_message *msg,
     return 0;
 }
 
-// Takes the generation of the scheduler that the peer knows. Only servers can check that the
-// peer is a member, and only servers and operators are believed, because a newer generation
-// takes the scheduler from this node.
+// Takes the generation of the scheduler that the peer knows. Only servers can check that
+// the peer is a member, and only servers and operators are believed, because this node
+// leaves its scheduler when it learns of a newer generation.
 static void take_generation(struct member *m, const struct msg_hello *hello,
                             const struct van_trust *trust)
 {

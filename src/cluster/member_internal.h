@@ -8,9 +8,9 @@
 #include "cluster/session.h"
 #include "os/clock.h"
 
-// A link that is silent for MEMBER_SILENCE_NS is replaced, and a new one that is not greeted
-// for MEMBER_GREET_NS. The second is the shorter one: a member without an open link may be
-// declared dead after five seconds (--dead-timeout).
+// A link that is silent for MEMBER_SILENCE_NS is replaced, and so is a new link that is
+// not greeted for MEMBER_GREET_NS. The second time is shorter, because a member without
+// an open link may be declared dead after five seconds (--dead-timeout).
 #define MEMBER_SILENCE_NS (10 * SECOND_NS)
 #define MEMBER_GREET_NS (3 * SECOND_NS)
 #define MEMBER_TRY_NS (10 * SECOND_NS) // time limit of one attempt to connect
@@ -44,7 +44,7 @@ struct member_barrier {
 
 // A collective call, at the newest barrier of the workers.
 struct member_collective {
-    // The member `request` is REQUEST_BARRIER while the call is in progress, else 0.
+    // ask.request is REQUEST_BARRIER while the call is in progress, else 0.
     struct ask ask;
     struct err why; // the answer to the last call
     struct buf result;
@@ -88,7 +88,8 @@ static inline bool member_is_here(const struct member *m)
     return m->s.state == SESSION_OPEN && m->here == m->s.link;
 }
 
-// Returns whether the scheduler at the other end of the link is of an older generation.
+// Returns whether the scheduler at the other end of the link is of an older generation
+// than the newest that the member knows.
 static inline bool member_is_behind(const struct member *m)
 {
     return m->s.generation < m->who.generation && !bug_in(m->o.bugs, WITHOUT_GENERATION);

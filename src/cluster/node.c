@@ -92,8 +92,9 @@ static uint16_t port_of(const char *address)
     return n <= UINT16_MAX ? (uint16_t)n : 0;
 }
 
-// Finds the token for a link with this role. A token that was given stays; the user's
-// file is read again for each link, because the scheduler may have been started again.
+// Finds the token for a link with this role. A token from the options serves all
+// links. The user's file is read again for each link, because the scheduler may
+// have been started again.
 static int find_token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES],
                       struct err *e)
 {

@@ -24,8 +24,8 @@ struct tls;
 
 struct node_options {
     const char *cluster; // the cluster's name; NULL: "tug"
-    // "HOST:PORT", or an address of the van; or a list with commas of the places where the
-    // scheduler may be (one of them leads, the others are standbys).
+    // "HOST:PORT", or an address of the van; or a comma-separated list of the addresses
+    // at which the scheduler may be (one scheduler leads, the others are standbys).
     const char *scheduler;
     // This process's listening address: a host name or address, or a network interface
     // (which wins); both NULL: loopback.
@@ -69,8 +69,9 @@ struct node {
     char bind[VAN_ADDRESS_MAX];
     bool sockets;
     uint64_t cluster, process;
-    struct token token; // the token from the options, or made by node_make_token; role
-                        // WIRE_NOBODY: the token is looked up for each link
+    // The token from the options, or made by node_make_token; if its role is WIRE_NOBODY,
+    // the token is looked up for each link.
+    struct token token;
     char token_file[FILE_PATH_MAX]; // file in which this process has left the token;
                                     // empty if it has not
     int token_lock;                 // descriptor that holds the lock of that file
@@ -136,7 +137,7 @@ void node_heartbeat_end(struct node *n);
 // Returns the hash of a cluster's name that HELLO carries.
 uint64_t node_cluster(const char *name);
 
-// Puts "tcp://" in front of each address without "://" of a list with commas.
+// Puts "tcp://" in front of each address in a comma-separated list that has no "://".
 int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e);
 
 #endif

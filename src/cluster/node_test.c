@@ -1,4 +1,4 @@
-// Tests the address that a node tells other nodes to reach it at.
+// Tests the address that a node announces to other nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"

@@ -32,8 +32,8 @@ static size_t loop_of(const struct plan *p, uint32_t id)
     return at < p->n && p->loops[at].id == id ? at : p->n;
 }
 
-// Takes over from the previous plan what is still possible. Not possible are
-// partitions on loops that leave, and moves to full loops. Returns the number of
+// Takes over the assignments of the previous plan that are still possible. An assignment
+// to a loop that leaves, or a move to a full loop, is not possible. Returns the number of
 // partitions that need a loop.
 static uint32_t take_over(struct plan *p)
 {
@@ -83,7 +83,7 @@ static void set_goals(struct plan *p, uint32_t homeless, bool even)
         p->goal[i] = p->load[i];
     if (least_loaded(p) == p->n)
         return;
-    // Partitions whose loop stays remain there, within the bound of the ring.
+    // Partitions remain on a loop that stays, within the bound of the ring.
     for (size_t i = 0; i < p->n; i++)
         while (p->home[i] > 0 && p->goal[i] < ring_most(p->partitions, p->n)) {
             p->home[i]--;

@@ -5,8 +5,8 @@
 // computes each member's secret, over the member's session, node, role and the
 // certificate that the member has shown (zeros if it has none). The member gets its
 // secret with JOINED. In HELLO and WELCOME both ends prove that they know the secret, by
-// a code over the binding of the link, so that a proof from one link is worth nothing on
-// another.
+// a message authentication code over the binding of the link, so that a proof from one
+// link is worth nothing on another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_PROOF_H

@@ -20,7 +20,7 @@ struct peer {
     bool closed;
     uint32_t lines; // number of lines in the scheduler's log
     char log[2048];
-    uint32_t stops; // number of lines about operations to stop
+    uint32_t stops; // number of log lines about requests to stop
 };
 
 static struct peer peer;
@@ -261,8 +261,8 @@ static void test_heartbeats_of_who_reads_the_roster(void **state)
 // The number of links that stay open when others are closed for new ones.
 static uint32_t n_kept;
 
-// A peer whose versions of the protocol are all too old or too new is refused, by a sentence
-// with both versions of tug; others are not.
+// A peer whose versions of the protocol are all too old or too new is refused with a
+// message that names both versions of tug; other peers are not refused.
 static void test_versions(void **state)
 {
     static const struct {

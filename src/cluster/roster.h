@@ -50,10 +50,12 @@ struct roster {
     // The version of the placement; 0 until all servers and workers for which the cluster
     // was made have joined.
     uint64_t epoch;
-    uint64_t version;    // increased by every change of the roster
-    uint64_t generation; // of the scheduler that made it; counts before the version
-    uint64_t newest;     // the newest session number so far; a session with this or a
-                         // smaller number that no node has is over
+    uint64_t version; // increased by every change of the roster
+    // Generation of the scheduler that made the roster; compared before the version.
+    uint64_t generation;
+    // The newest session number so far. A session with a number up to this one that no
+    // node has is over.
+    uint64_t newest;
     uint32_t servers, workers; // number of processes for which the cluster was made
     uint32_t partition_bits;
     uint32_t n_nodes;

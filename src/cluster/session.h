@@ -1,8 +1,8 @@
 // A session is a node's connection with another node, over a link that the node opens,
 // and opens again when it breaks. The session sends HELLO with a proof, checks the proof
-// in the answer, asks for a sign of life when the other end is silent, and when it closes
-// keeps a sentence with the reason. Members, clients, heartbeats, tools and kvapp have
-// sessions with schedulers and servers.
+// in the answer, asks for a sign of life when the other end is silent, and keeps the
+// reason when it closes. Members, clients, heartbeats, tools and kvapp have sessions with
+// schedulers and servers.
 //
 // Only an answer is a sign of life. A link may be dead in one direction: messages that
 // the other end sends by itself, and repeats until they are acknowledged, do not show

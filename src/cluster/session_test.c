@@ -259,7 +259,8 @@ static void test_asked(struct vans *w)
     assert_int_equal(near.s.state, SESSION_OPEN);
 }
 
-// The delay before the next attempt doubles each time, until the session was open.
+// The delay before the next attempt doubles each time, and is short again after
+// the session was open.
 static void test_broken(struct vans *w)
 {
     struct err why;

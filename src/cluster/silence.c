@@ -13,8 +13,8 @@ uint64_t silence_begin(struct session *s, uint64_t now)
 
 // Notes signs of life. Queued bytes that the van sends count as one only if they
 // were queued before the PING, because PING cannot be answered before it is sent.
-// Bytes queued after the PING do not count: a link that is dead in the other
-// direction still takes them.
+// Bytes queued after the PING do not count: they can still be sent over a link whose
+// other direction is dead.
 static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
 {
     const struct van *v = s->side->van;

@@ -1,14 +1,14 @@
 // Watches for links that are dead although they are open, as when a firewall has
-// forgotten them: nothing arrives, and no error tells. If a session waits for answers and
-// has been silent for a while, it sends PING; if no answer comes, a second link is tried.
-// If the peer greets on the second link, it is alive, so the old link is dead and is
-// closed. The user then repeats its unanswered requests, each of which the other end
-// applies once.
+// forgotten them: nothing arrives, and no error is reported. If a session waits for
+// answers and has been silent for a while, it sends PING; if no answer comes, a second
+// link is tried. If the peer greets on the second link, it is alive, so the old link is
+// dead and is closed. The user then repeats its unanswered requests, each of which the
+// other end applies once.
 //
 // A node that is busy with a long task, or stopped, answers on neither link: then the old
 // link stays, and nothing is sent twice. A node that only needs long to answer requests
-// still answers PING. Bytes that arrive are signs of life. So are bytes that the van
-// sends of messages queued before the PING, even if one large message takes a minute.
+// still answers PING. Bytes that arrive are signs of life. So is the sending of bytes
+// that were queued before the PING, even if one large message takes a minute.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SILENCE_H
@@ -27,7 +27,7 @@ struct silence {
     uint64_t queued; // number of queued bytes at the last check
     uint64_t heard;  // time of the last message, as known at the last check
     bool asked;      // whether PING was sent since then
-    uint64_t ahead;  // at most how many of the queued bytes were queued before this PING
+    uint64_t ahead;  // the most queued bytes that can have been queued before this PING
 };
 
 // Starts to watch *s, called when the session begins to wait for answers. Returns when to

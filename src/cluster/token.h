@@ -3,9 +3,9 @@
 //
 // A token is a key and the role that it gives its holder. The scheduler makes the token
 // of operators and leaves it in a file of mode 0600 in the user's runtime directory,
-// where processes of the same user find it at each connection. From a token those of
-// lesser roles can be derived (operator, then server, worker, tool), and handed out; the
-// opposite is impossible.
+// where processes of the same user find it at each connection. Tokens with fewer rights
+// can be derived from a token and handed out, in the order operator, server, worker,
+// tool; the opposite is impossible.
 //
 // The text form is "ROLE:64 hexadecimal digits".
 //

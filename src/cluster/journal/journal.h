@@ -92,28 +92,28 @@ static inline int journal_replace(struct journal *j, const void *bytes, size_t n
 }
 
 // Returns 1 if all groups are durable and the journal belongs to this scheduler, 0 if
-// that is not known yet, or the status of a failure, which is final. In the second case
-// the function of journal_wake_by is called when the answer may have changed.
+// that is not known yet, or the status of a failure, which is final. After 0, the
+// function of journal_wake_by is called when the answer may have changed.
 static inline int journal_ready(struct journal *j, struct err *e)
 {
     return j->ops->ready != NULL ? j->ops->ready(j, e) : 1;
 }
 
-// Waits until journal_ready returns 1, or fails; the journal limits the time.
+// Waits until journal_ready returns 1 or an error; the journal limits the time.
 static inline int journal_wait(struct journal *j, struct err *e)
 {
     return j->ops->wait != NULL ? j->ops->wait(j, e) : 0;
 }
 
-// Returns whether the journal belongs to this scheduler now, so that messages that tell
-// of no decision may be sent.
+// Returns whether the journal belongs to this scheduler now. If it does, messages that
+// contain no decision may be sent.
 static inline bool journal_speaks(struct journal *j)
 {
     return j->ops->speaks == NULL || j->ops->speaks(j);
 }
 
-// Sets the function that is called, by any thread, when journal_ready may return
-// something else.
+// Sets the function that is called, by any thread, when the result of
+// journal_ready may have changed.
 static inline void journal_wake_by(struct journal *j, void (*wake)(void *ctx), void *ctx)
 {
     if (j->ops->wake_by != NULL)

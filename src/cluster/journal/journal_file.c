@@ -28,7 +28,7 @@ struct file_journal {
     struct err failed; // the first failure of a write; code 0: none
 };
 
-// Writes all parts, whose lengths it changes. Returns 0, or -1 and errno.
+// Writes all parts, whose lengths it changes. Returns 0, or -1 with the reason in errno.
 static int write_all(int fd, struct iovec *parts, int n)
 {
     while (n > 0) {
@@ -82,7 +82,7 @@ static int check_size(size_t n, struct err *e)
 }
 
 // Keeps the error of the first failed write, after which nothing is written, and cuts off
-// what was written of the group.
+// the written part of the group.
 static int file_journal_fail(struct file_journal *f, int rc, struct err *e)
 {
     err_copy(&f->failed, e);

@@ -31,7 +31,7 @@ void journal_group_make(struct journal_group *ret, uint64_t random, uint64_t at,
     ret->sum = group_sum(random, at, bytes, n);
 }
 
-// Returns whether a sound group begins at `at`, and its head.
+// Returns whether a sound group begins at `at`; if so, gets its head.
 static bool is_group(const char *bytes, size_t n, uint64_t at, uint64_t random,
                      struct journal_group *ret)
 {

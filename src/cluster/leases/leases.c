@@ -112,7 +112,7 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     if (leases_note_pass(l, m->note) != 0)
         return err_nomem(e, "the note of a pass");
     leases_stage_over(l, m);
-    // A worker's last report may arrive after its pass is over, so some may be left.
+    // A worker's last report may arrive after its pass is over, so some reports may be left.
     buf_clear(&l->reports);
     l->n_reports = 0;
     l->pass = *m;
@@ -194,7 +194,8 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
         if (leases_by_piece(l))
             l->examples += examples;
         else if (m->examples > l->examples)
-            // Not added up, because every worker reports the examples of the whole batch.
+            // The examples are not added up, because every worker reports the
+            // examples of the whole batch.
             l->examples = m->examples;
         keep_report(l, m->report);
     }

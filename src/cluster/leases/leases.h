@@ -11,22 +11,22 @@
 // reports it with no examples.
 //
 // Backups: if the driver asks for them, a worker for which no free piece is left gets the
-// piece that another worker has had for the longest time. The first report counts. Servers
-// apply each push of a piece once, whichever worker sends it, and they may forget the
-// pushes of the piece when both workers have reported. No backup is handed out while a save
-// is being marked: pushes that one worker sends before its mark, and the other after its
-// own, would be in the save in part.
+// piece that another worker has had for the longest time. The first report counts.
+// Servers apply each push of a piece once, whichever worker sends it, and they may forget
+// the pushes of the piece when both workers have reported. No backup is handed out while
+// a save is being marked: if one worker pushes before its mark and the other one after
+// its own mark, the save would have only a part of their pushes.
 //
 // Buckets: in the first pass after the scheduler's start a worker that leases a piece
 // deals its examples into all buckets instead of training on them. When all pieces are
 // dealt, the buckets are leased instead: they are the pieces of one more file, which
-// follows those to train on. After a resume the pieces are dealt again, because the
+// follows the files to train on. After a resume the pieces are dealt again, because the
 // processes that held the buckets have ended.
 //
-// Scoring: a training pass may be followed by a pass over the files of --valid and
-// one over those of --test, with the same number. Their pieces are leased in the
-// same way, and scored. Their reports must not be lost: a piece whose report finds
-// no memory is not done.
+// Scoring: a training pass may be followed by a pass over the files of --valid and one
+// over those of --test, with the same number. Their pieces are leased in the same way,
+// and scored. Their reports must not be lost: a piece is not done if there is no
+// memory for its report.
 //
 // Shares: every worker trains on its share (slot of slots) of every batch of the pass.
 // When a worker dies, the batches are divided anew among the living (a new view); a new
@@ -128,7 +128,7 @@ enum leases_row {
         0, // the description of the data, and the driver's schema and options
     LEASES_ROW_PASS = 1,   // the pass as it was opened, with the driver's note
     LEASES_ROW_WORK = 2,   // workers, shares, and the save in progress
-    LEASES_ROW_PIECES = 3, // some pieces of a file, and how far the file is
+    LEASES_ROW_PIECES = 3, // some pieces of a file, and the counts of the file
     LEASES_ROW_REPORT = 4, // reports of the pass
     LEASES_ROWS,
 };
@@ -140,11 +140,11 @@ int leases_keep(struct leases *l);
 // TUG_EDATA if one of them is damaged, or TUG_ENOMEM.
 typedef int (*leases_merge)(struct buf *to, struct wire_text total,
                             struct wire_text report);
-// The leases then keep only the total of the reports about training, and the driver gets it
-// instead of the reports. Called before leases_row_read.
+// Makes the leases keep only the total of the reports about training, which the driver
+// gets instead of the reports. Called before leases_row_read.
 void leases_set_merge(struct leases *l, leases_merge merge);
 // Makes all rows, or those that have changed since the last call. Each is written to
-// `row`, which replaces the row before, and then `put` is called with its kind. They must
+// `row`, in place of the previous one, and then `put` is called with its kind. They must
 // be read back in the same order. Returns 0, TUG_ENOMEM or the error of `put`.
 int leases_rows(struct leases *l, bool all, struct buf *row,
                 int (*put)(void *ctx, enum leases_row kind), void *ctx);

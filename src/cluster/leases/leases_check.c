@@ -1,5 +1,5 @@
 // Invariants of the leases between two calls, in builds with assertions: every piece is
-// free, done, or with a living worker, and is counted as what it is.
+// free, done, or with a living worker, and the counts agree with that.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases/leases_internal.h"

@@ -98,7 +98,7 @@ struct stage {
     struct buf reports; // in the format of `reports` in struct leases; or their total
     uint64_t n;         // the number of reports in `reports`; with a total at most 1
     size_t written;     // how many bytes of `reports` the journal has
-    struct buf fresh;   // with a total: the reports in it that the journal lacks
+    struct buf fresh;   // the reports in the total that the journal lacks
 };
 
 struct kept_leases {
@@ -210,8 +210,8 @@ void leases_list_file(struct leases *l, uint32_t file);
 int leases_order(struct leases *l); // sorts l->order of a pass anew; 0 or TUG_ENOMEM
 bool leases_by_piece(const struct leases *l);
 
-// Defined in leases_keep.c. They do nothing if leases_keep was not called. A piece has
-// changed.
+// Defined in leases_keep.c. They do nothing if leases_keep was not called. leases_changed
+// records that a piece has changed.
 void leases_changed(struct leases *l, uint32_t file, uint64_t index);
 void leases_changed_all(struct leases *l);
 // Called when the driver opens a pass. Stores the counts of the open pass if the new one

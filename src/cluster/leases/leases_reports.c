@@ -1,7 +1,7 @@
-// The reports that are kept for a driver that is started again (leases_keep.c): those about
-// scoring one by one, and those about training as a total, if the scheduler knows how to add
-// them up. The journal gets each report once, in the group that says that the work is done,
-// and the total only when it is written anew.
+// The reports that are kept for a driver that is started again (leases_keep.c): those
+// about scoring one by one, and those about training as a total, if the scheduler knows
+// how to add them up. The journal gets each report once, in the group that says that the
+// work is done, and gets the whole total only when the journal is written anew.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -69,7 +69,7 @@ static int take_total(struct leases *l, struct stage *s)
     const struct buf *from = &l->kept->merged;
     buf_clear(&s->reports);
     TRY(buf_add(&s->reports, from->data, from->len));
-    s->written = s->reports.len; // `fresh` has what is new
+    s->written = s->reports.len; // `fresh` has the new reports
     s->n = 1;
     return 0;
 }
@@ -129,8 +129,8 @@ bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n)
 
 // ----------------------------------------------------------------------------- their rows
 
-// `from` is 0 if the row has all reports of the stage; else the place of the first one, or
-// any other number if they are added to the total.
+// `from` is 0 if the row has all reports of the stage; else it is the offset of the first
+// report in the stage, or any number but 0 if the reports are added to the total.
 static void write_reports(struct row *r, struct stage *s, uint64_t from, char *bytes,
                           uint64_t n)
 {
@@ -175,7 +175,8 @@ static void read_reports(struct row *r, struct leases *l, uint32_t stage)
     r->n = 0;
 }
 
-// The reports of a stage from a byte on; of a total, what was added to it, or all.
+// Writes or reads the reports of a stage that the journal lacks. With a total these are
+// the reports that were added to it, or the whole total.
 void leases_row_report(struct row *r, struct leases *l, uint32_t stage)
 {
     ROW_NUMBER(r, stage);

@@ -22,7 +22,7 @@ static uint64_t pieces[FILES] = {3, 2, 4, 3, 5};
 
 static struct leases *l;
 static uint32_t buckets;
-static struct kept_rows journal; // with `keeps`: the journal of the scheduler
+static struct kept_rows journal; // the scheduler's journal, used if `keeps` is set
 static bool keeps;
 
 // Kills the scheduler and starts another one with its journal.

@@ -226,7 +226,8 @@ static bool knows_newer(const struct scheduler *s, const struct link *l,
            proof_check(secret, s->o.session_key, &whose, &trust, m->proof);
 }
 
-// Ends this scheduler, but not the cluster: from now on it says nothing and keeps nothing.
+// Ends this scheduler, but not the cluster: from now on it sends nothing and writes
+// nothing to its journal.
 static void be_replaced(struct scheduler *s, const struct link *l, uint64_t by)
 {
     s->replaced = s->finished = true;
@@ -336,7 +337,7 @@ void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t
                                    const struct msg_roster_wanted *m)
 {
     struct sched_node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
-    bool ours = m->generation == s->generation; // not a version of a scheduler before
+    bool ours = m->generation == s->generation; // not a version from an earlier scheduler
     if (n != NULL && ours && m->version > n->roster_version &&
         m->version <= s->roster.version)
         n->roster_version = m->version;

@@ -10,15 +10,15 @@
 // LEAVE and the node has not come back with its ticket, or no heartbeat of its process
 // has arrived. The leases of a dead worker go to other workers. Its session is over:
 // servers refuse its messages, so that each of its last pushes is applied once or not at
-// all. A dead server that owned partitions means that the run cannot continue (there are no
+// all. If a server that owned partitions dies, the run cannot continue (there are no
 // spares yet): all nodes get STOP, which names the lost partitions.
 //
 // Servers may join later (`late` in JOIN), and may be drained (DRAIN, or a signal): their
 // partitions then move one by one (scheduler_plan.c, scheduler_moves.c). A server without
-// partitions comes and goes as it likes.
+// partitions may join and leave at any time.
 //
-// The run ends with RUN_OVER (a driver's), when the last worker has left or died, or with
-// STOP from a tool. Servers are stopped when no worker is left. scheduler_finished
+// The run ends with RUN_OVER from a driver, when the last worker has left or died, or
+// with STOP from a tool. Servers are stopped when no worker is left. scheduler_finished
 // returns true when all have left, or the time for leaving is over.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -51,7 +51,7 @@ struct scheduler_options {
     const char *host;
     // Whether the scheduler's process drives the run and, when scheduler_asked returns
     // true, ends the run in order, with a save. Processes that got a signal to end then
-    // wait for that.
+    // wait for the end of the run.
     bool ends_in_order;
     uint64_t bugs; // tests: injected bugs (cluster/bugs.h)
     // The journal keeps the scheduler's decisions (cluster/journal). A scheduler that is
@@ -59,7 +59,7 @@ struct scheduler_options {
     // to the caller.
     struct journal *journal;
     leases_merge merge; // adds up the reports that the journal keeps, or NULL
-    // For the status; both may be NULL. `usage` is what the process uses.
+    // For the status; both may be NULL. `usage` has the resources that the process uses.
     // run_facts writes the facts of the run that a driver in this process has, as the
     // member `name` of an open object.
     struct usage *usage;
@@ -95,7 +95,7 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
 
 const struct roster *scheduler_roster(const struct scheduler *s);
 
-// How far the newest plan is carried out. `left` and `done`: the number of moves;
+// The progress of the newest plan. `left` and `done`: the number of moves;
 // `bytes`: the bytes moved by those done; `longest_stop_ns`: about the longest time for
 // which requests for a partition had to wait, from the moment at which its owner might
 // hand it over until its new owner had it. `failed`: all moves that were ever given up.

@@ -74,9 +74,9 @@ static void tell_collected(struct scheduler *s, const struct sched_node *n,
     scheduler_send(s, n->link, MSG_COLLECTED, request, &msg);
 }
 
-// Answers a call whose result a later barrier has dropped. The call itself fails, not the
-// node: mostly this is a copy of a request that came late, and the node, which has reached
-// the later barrier since, takes no notice of answers to earlier calls.
+// Answers a call whose result was dropped at a later barrier. Only the call fails, not
+// the node: the request is most likely a late copy, and the node, which has since reached
+// the later barrier, ignores answers to earlier calls.
 static void tell_dropped(struct scheduler *s, const struct sched_node *n,
                          uint64_t request, uint64_t generation)
 {
@@ -107,9 +107,9 @@ static void tell_all(struct scheduler *s, uint8_t group)
     }
 }
 
-// Returns whether the run has failed. A node that leaves for this reason has not come to the
-// barrier, so the others must not pass it: they get STOP with the reason instead, and a
-// collective call gets it as its result.
+// Returns whether the run has failed. A node that leaves because of the failure has not
+// come to the barrier, so the others must not pass it: they get STOP with the reason
+// instead, and a collective call gets it as its result.
 static bool has_failed(const struct scheduler *s)
 {
     return s->phase == SCHEDULER_ENDING && s->end.code != 0;

@@ -399,8 +399,8 @@ static void run_has_one_driver(const struct scheduler *s)
     assert(!s->driven || s->phase != SCHEDULER_GATHERING);
 }
 
-// The list of pieces that servers may forget is sorted by roster version, since it is
-// worked off from its start.
+// The list of pieces that servers may forget is sorted by roster version, because its
+// entries are handled and removed from the start.
 static void forgets_are_in_order(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_forgets; i++) {

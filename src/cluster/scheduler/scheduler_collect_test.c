@@ -33,7 +33,7 @@ static void begin(uint32_t actor, struct member_collect c)
     run();
 }
 
-// As the worker with this index in a gather, sends these bytes.
+// Sends these bytes as the worker with this index in a gather.
 static void give(uint32_t actor, const char *call, uint32_t index, const char *bytes)
 {
     begin(actor, (struct member_collect){.call = call,

@@ -60,11 +60,12 @@ struct process {
     struct given *given;
 };
 
-// When a move is tried again, after earlier ones have failed or were interrupted.
+// The time at which a move is tried again after earlier attempts have failed or were interrupted.
 struct retry {
     uint64_t at;
-    uint32_t fails;  // the number of consecutive failures
-    uint32_t broken; // how often admin operations have broken it since it last ended
+    uint32_t fails; // the number of consecutive failures
+    // How often admin operations have interrupted it since a move last ended.
+    uint32_t broken;
 };
 
 // The work that a worker had done at some time.
@@ -261,8 +262,9 @@ struct scheduler {
 
     // The journal and what waits for it (scheduler_keep.c); NULL without a journal.
     struct keep *keep;
-    uint64_t rejoin_until; // no restored node without a link is dead before
-    bool restored;         // the journal had the state of a cluster
+    // No restored node without a link is declared dead before this time.
+    uint64_t rejoin_until;
+    bool restored; // the journal had the state of a cluster
     // The number of schedulers that were started with this journal; 1 without one.
     uint64_t generation;
     bool replaced;      // a scheduler of a later generation has taken over

@@ -2,13 +2,13 @@
 //
 // A scheduler with a journal sends nothing at once. Messages and the closing of links
 // wait until the end of the round of events. Then the rows of the state that have changed
-// (scheduler_rows.c) are written as one group, and after that is durable the messages are
-// sent. So whatever a node was told is known to the next scheduler, whichever event or
-// deadline has changed it, and a round costs at most one group.
+// (scheduler_rows.c) are written as one group, and the messages are sent when the group
+// is durable. So the next scheduler knows everything that a node was told, whichever event or
+// deadline has caused the message, and a round costs at most one group.
 //
-// A journal elsewhere (etcd) takes its time: rounds go on meanwhile, and what they change
-// and send belongs to the next group. While it is not known whether another scheduler has
-// taken over, nothing is sent, except answers to heartbeats, which tell of no decision.
+// A journal in etcd is durable only after some time. Rounds go on meanwhile, and their
+// changes and messages belong to the next group. While it is not known whether another
+// scheduler has taken over, only answers to heartbeats are sent: they contain no decision.
 //
 // If the journal cannot be written, nothing is sent any more and the scheduler finishes
 // with that error. The members wait for a scheduler that is started again.
@@ -27,14 +27,14 @@
 // The journal is replaced by the current rows when, since it was last replaced, it has
 // grown by this many bytes and to this many times its size.
 enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
-// The most sessions and moves for which a scheduler that is thought to be dead may still
-// give numbers.
+// The most numbers that a scheduler that is thought to be dead may still give
+// to sessions and moves.
 enum { NUMBERS = 1 << 24 };
 // Messages that may wait; further ones are lost, as on the network.
 enum { OUT_MAX = 1 << 16 };
 
 // The time after a start in which nodes may come back, besides --dead-timeout: an attempt of
-// a member to connect that began before the start may hang as long (MEMBER_TRY_NS).
+// a member to connect that began before the start may hang for that long (MEMBER_TRY_NS).
 static const uint64_t rejoin_ns = 10000000000;
 
 // Each row of a group begins with this head.
@@ -69,8 +69,8 @@ struct keep {
     uint64_t least_bytes; // size of the journal when it was last replaced
     struct outgoing *out;
     uint32_t n_out, cap_out;
-    uint32_t
-        sealed; // the first of these wait for the last group, the others for the next
+    // How many in `out` wait for the last group; the others wait for the next one.
+    uint32_t sealed;
     // The cluster has ended or the journal has failed, so nothing is written any more.
     bool over;
     bool loud;    // false once the journal has failed: messages are dropped
@@ -587,7 +587,7 @@ void scheduler_keep_serve(struct scheduler *s)
             s->now;
     s->rejoin_until = s->now + s->o.dead_timeout_ns + rejoin_ns;
     m->planned_at = m->told_at = m->look_at = s->now;
-    // The scheduler before may still live, and must not give the same numbers.
+    // The previous scheduler may still run, and must not give the same numbers.
     s->session += NUMBERS;
     m->last_id += NUMBERS;
     part_with_driver(s);

@@ -363,8 +363,8 @@ static void test_other_options_are_refused(void **state)
     end(&w);
 }
 
-// Rows that are damaged, although their checksum fits, make no scheduler that fails
-// later: it is refused, or is a scheduler whose invariants hold.
+// Rows that are damaged although their checksum fits are either refused, or restore a
+// scheduler whose invariants hold, so that it does not fail later.
 static void test_odd_rows(void **state)
 {
     (void)state;

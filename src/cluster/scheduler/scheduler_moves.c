@@ -1,9 +1,10 @@
-// Moves of partitions: which are under way, and who owns a partition. The scheduler alone
-// decides. A move is listed in the roster, from which both ends learn about it. The
-// target asks the owner for the partition and reports its progress to the scheduler, and
-// asks the scheduler before it lets the owner hand over. The end of a move is either a
-// new owner, with a new epoch, or, if the move failed, its disappearance from the roster
-// in the same epoch: then the partition keeps its owner, and the target drops its copy.
+// Moves of partitions: the moves under way, and the owner of each partition. The
+// scheduler alone decides about both. A move is listed in the roster, from which both
+// ends learn about it. The target asks the owner for the partition and reports its
+// progress to the scheduler, and asks the scheduler before it lets the owner hand over.
+// The end of a move is either a new owner, with a new epoch, or, if the move failed, its
+// disappearance from the roster in the same epoch: then the partition keeps its owner,
+// and the target drops its copy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -149,8 +150,8 @@ static bool is_wanted(const struct scheduler *s)
     return false;
 }
 
-// Begins the moves that the plan wants whose two ends have room for another move. Begins
-// none while a node holds the placement or waits for a hold.
+// Begins the planned moves whose two ends have room for another move. Begins none while a
+// node holds the placement or waits for a hold.
 static void begin_some(struct scheduler *s)
 {
     struct moving *m = &s->moving;
@@ -375,9 +376,9 @@ static bool is_held(const struct scheduler *s, const struct move *x)
     return false;
 }
 
-// Returns whether a hold may be granted to n: another hold is granted already;
-// or no partition is being handed over, and none is being copied unless the hold
-// has waited long enough.
+// Returns whether a hold may be granted to n. It may if another hold is granted already.
+// It also may if no partition is being handed over, and either none is being copied or
+// the hold has waited long enough.
 static bool may_hold(const struct scheduler *s, const struct sched_node *n)
 {
     bool held = false, copied = false;
@@ -441,8 +442,8 @@ void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
 }
 
-// Returns whether all servers know the newest owners, so that none takes a request
-// that names older ones any more. Otherwise a save's mark could reach all earlier
+// Returns whether all servers know the newest owners. Then no server accepts a
+// request that names older owners. Otherwise a save's mark could reach all earlier
 // owners and miss the newest one.
 static bool servers_know_owners(const struct scheduler *s)
 {

@@ -245,7 +245,7 @@ static int held_now(struct actor *a, bool on)
     return held;
 }
 
-// A hold waits at most 10 s for copies under way, because the operation would break them.
+// A hold waits at most 10 s for copies under way, because the operation would interrupt them.
 // No copy begins until the hold has ended; then copies begin at once.
 static void test_hold_waits(void **state)
 {

@@ -163,7 +163,8 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
                               char to[ERR_TEXT_MAX])
 {
     if (m->role == WIRE_SCHEDULER && scheduler_alive(s, WIRE_SCHEDULER) > 0)
-        return "the cluster has its scheduler already"; // the two would have the same id
+        // Two schedulers would have the same id.
+        return "the cluster has its scheduler already";
     if (m->role != WIRE_SERVER)
         return NULL;
     if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)

@@ -256,9 +256,10 @@ static void place_new_servers(struct scheduler *s)
     }
 }
 
-// Returns whether all nodes know the placement in which the last partition has moved.
-// No node sends requests to a server without partitions from then on. A drained server that
-// has been told to leave sends none either, and may never acknowledge the placement.
+// Returns whether all nodes know the placement in which the last partition has
+// moved. After that no node sends requests to a server without partitions. A drained
+// server that has been told to leave sends no requests either, and may never
+// acknowledge the placement.
 static bool placement_is_known(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {

@@ -1,6 +1,6 @@
 // The state of a scheduler that outlives its process, as rows: each row has a kind and an
-// index, and replaces the row with the same ones. scheduler_keep.c writes the rows that
-// have changed, before any message leaves that tells of them.
+// index, and replaces the earlier row with the same kind and index. scheduler_keep.c
+// writes the rows that have changed, before any message that depends on them is sent.
 //
 // The rows of leases, with the passes of a driver, are in cluster/leases.
 //

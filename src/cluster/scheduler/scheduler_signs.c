@@ -47,8 +47,8 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
     return true;
 }
 
-// Takes the link for this process, whose heartbeats alone it has from now on. The process
-// that used the link before is treated as if its link had closed.
+// Assigns the link to this process: from now on the link has heartbeats of this process
+// only. The process that used the link before is treated as if its link had closed.
 static void take_process(struct scheduler *s, struct link *l, uint64_t process)
 {
     if (l->beats != SCHEDULER_NOBODY && l->beats_of != process) {
@@ -123,9 +123,9 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
         scheduler_moves_lost(s, n);
 }
 
-// Returns when a node with a closed link is dead. If the heartbeats' link is closed, too,
-// the process was most likely killed. Then it has less time to come back, counted from
-// the moment when the last link closed.
+// Returns the time at which a node with a closed link is declared dead. If the
+// heartbeats' link is closed, too, the process was most likely killed. Then it has less
+// time to come back, counted from the moment when the last link closed.
 static uint64_t closed_too_long(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
