@@ -335,7 +335,7 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
     wire_words(msg->missing, b->missing, sizeof(b->missing));
 }
 
-// Takes STOP. A node that has not joined closes its link at once, as it does not have to
+// Takes STOP. A node that has not joined closes its link at once, because it does not have to
 // leave.
 static void stop(struct member *m, const struct msg_stop *msg)
 {

@@ -61,7 +61,7 @@ bool room_now(const struct shard *s, const struct shard_peer *p, uint64_t bytes)
     return budget_fits(b, BUDGET_QUEUED, bytes + most / SMALL_SHARE);
 }
 
-// Lets waiting requests check for room from time to time, as the van has no event for
+// Lets waiting requests check for room from time to time, because the van has no event for
 // bytes that were sent.
 uint64_t room_look(struct shard *s)
 {

@@ -58,7 +58,7 @@ static int open_loop(struct loop *l, struct err *e)
 
 static void close_loop(struct loop *l)
 {
-    // Closed before the van, as the shard keeps message bodies of it.
+    // Closed before the van, because the shard keeps message bodies of it.
     shard_close(l->shard);
     van_free(l->van);
 }

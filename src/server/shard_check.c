@@ -8,7 +8,7 @@
 
 #ifndef NDEBUG
 
-// Longer lists are not checked, as a check after each event takes time in proportion to
+// Longer lists are not checked, because a check after each event takes time in proportion to
 // the square of their length.
 enum { MOST = 1024 };
 

@@ -299,7 +299,7 @@ static void test_bad_pushes(void **state)
     lone_close(w);
 }
 
-// The count of a key must be above 0, as it is a divisor.
+// The count of a key must be above 0, because it is a divisor.
 static void test_occurrences(void **state)
 {
     (void)state;
@@ -389,7 +389,7 @@ static void test_sessions(void **state)
     lone_forget(w);
     lone_pass_time(w, 25 * SECOND_NS);
     assert_int_equal(w->closed, 50);
-    // A second HELLO is answered, as the first answer may be lost.
+    // A second HELLO is answered, because the first answer may be lost.
     uint8_t proof[MAC_BYTES];
     hello = (struct msg_hello){
         .cluster = 77, .role = WIRE_WORKER, .node = WORKER + 1, .session = 1001};

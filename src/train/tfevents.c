@@ -206,7 +206,8 @@ static int put_score(struct tfevents *t, uint32_t label, const char *of, double 
     if (t->history->labels > 1) {
         name[0] = '/';
         memcpy(name + 1, t->history->label[label], TRAIN_LABEL_MAX);
-        printable_make(name); // made printable, as a text in a protobuf must be UTF-8
+        // Made printable, because a text in a protobuf must be UTF-8.
+        printable_make(name);
     }
     snprintf(tag, sizeof(tag), "loss/%s%s", of, name);
     TRY(put_value(t, tag, loss));

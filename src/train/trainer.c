@@ -405,7 +405,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(progress_name_labels(r->progress, reader_schema(r->reader), e));
     TRY(parameters_open(&r->parameters, &model, e));
     r->model = &r->parameters.model;
-    // A driver of workers does not warn, as it computes nothing itself; its workers do.
+    // A driver of workers does not warn, because it computes nothing itself; its workers do.
     if (r->course->reads_data || c->cluster->peer != NULL)
         guard_layers(&model);
     if (r->rows->open != NULL)

@@ -114,7 +114,7 @@ struct fetch {
     struct driver *driver;
     uint64_t *keys;
     float *values;
-    uint8_t *found; // for each row 1, as all rows are found
+    uint8_t *found; // for each row 1, because all rows are found
 };
 
 static int fetch_partition(struct fetch *f, struct client_walk *w, struct table *t,

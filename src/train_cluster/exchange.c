@@ -52,7 +52,7 @@ static int reserve_marks(struct exchange_keys *k, size_t n)
 
 static void begin_batch(struct exchange_keys *k)
 {
-    // The number has overflowed: clears all entries, as an old number could look new.
+    // The number has overflowed: clears all entries, because an old number could look new.
     if (++k->batch == 0) {
         memset(k->marks, 0, k->cap * sizeof(*k->marks));
         k->batch = 1;

@@ -36,7 +36,7 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
     struct metrics_stream *all = remote_seen(w);
     uint32_t labels = w->model.options.tasks;
-    // A worker without a driver sends no description, as no node asks for it.
+    // A worker without a driver sends no description, because no node asks for it.
     if (w->config->cluster->peer != NULL) {
         w->reported += m->examples;
         w->at_end = m->at_end;

@@ -249,7 +249,7 @@ static void roster_is_in_order(const struct scheduler *s)
         assert(r->nodes[i - 1].id < r->nodes[i].id);
 }
 
-// The epoch is at most the version, as a new placement also makes a new version. No
+// The epoch is at most the version, because a new placement also makes a new version. No
 // session in the roster is newer than its `newest`.
 static void roster_is_numbered(const struct scheduler *s)
 {

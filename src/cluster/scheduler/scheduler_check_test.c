@@ -159,7 +159,7 @@ static void break_encoded(void)
 
 static void break_phase(void)
 {
-    w.s->phase = SCHEDULER_GATHERING; // the wrong phase, as there is a placement
+    w.s->phase = SCHEDULER_GATHERING; // the wrong phase, because there is a placement
 }
 
 static void break_end(void)

@@ -67,7 +67,7 @@ static bool rank_taken(const struct scheduler *s, enum wire_role role, uint32_t 
     return false;
 }
 
-// Returns the lowest free rank. One scan of all nodes covers many ranks, as thousands of
+// Returns the lowest free rank. One scan of all nodes covers many ranks, because thousands of
 // nodes may join at one time.
 static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
 {

@@ -723,7 +723,8 @@ static void test_tool(void **state)
     assert_int_equal(guest.type, MSG_WELCOME);
     guest_say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
     assert_int_equal(guest.type, MSG_ROSTER);
-    guest_say(MSG_LEASE, &(struct msg_lease){0}); // refused, as the peer has not joined
+    // Refused, because the peer has not joined.
+    guest_say(MSG_LEASE, &(struct msg_lease){0});
     assert_int_equal(guest.type, MSG_ERROR);
     guest_say(MSG_PUSH, &(struct msg_push){0});
     assert_int_equal(guest.type, MSG_ERROR);

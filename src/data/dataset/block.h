@@ -6,13 +6,14 @@
 // - Slots are left out if all are 0. If no example has a slot twice, and slots ascend and
 //   are below 64, they are a bit mask before the ids (left out if all examples have the
 //   same mask). Else they are bytes or 16-bit numbers behind the ids.
-// - Values are floats, left out if all are 1. If there are few different values, they are
-//   bytes that number these.
+// - Values are floats, left out if all are 1. If there are few different values, each
+//   value is a byte: its number among these values.
 // If all records have the same length, record i begins at i * record_bytes. Else two
-// arrays have the begins: a 32-bit base for every 16 examples and a 16-bit offset for
-// each example (or a 32-bit begin for each example, if an offset does not fit). Labels
-// are bits if all are 0 or 1: a plane of bits for each label of an example and, if some
-// labels are missing (NaN), another plane for each that marks the missing ones.
+// arrays say where records begin: a 32-bit base for every 16 examples and a 16-bit
+// offset for each example (or a 32-bit begin for each example, if an offset does not
+// fit). Labels are bits if all are 0 or 1: a plane of bits for each label of an
+// example and, if some labels are missing (NaN), another plane for each label that
+// marks the missing ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_BLOCK_H

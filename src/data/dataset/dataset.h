@@ -39,7 +39,7 @@ struct dataset_options {
     uint64_t max_bad_lines; // number of bad lines that a run may have
     uint64_t *bad_lines;    // the counter of the run's bad lines; not NULL
     // true: a skipped line becomes an example without features, whose labels are NaN.
-    // Predictions need this, since every line needs one.
+    // Predictions need this, because every line gets a prediction.
     bool hold_places;
     // The columns whose texts are kept with the examples ("a,b"; NULL: none), and the
     // option that names these columns, for messages.

@@ -1,5 +1,5 @@
-// The inside of a data set, shared by the files that load it, from a source or a piece,
-// and that read it.
+// The inside of a data set, shared by the files that load it (from a source or a piece)
+// and the files that read it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_DATASET_INTERNAL_H
@@ -39,7 +39,7 @@ struct dataset {
 };
 
 // These functions are used while a data set is made. dataset_room returns memory of the
-// data set (NULL: there is none), for one caller at a time. dataset_add_block adds a
+// data set (NULL: memory is out), for one caller at a time. dataset_add_block adds a
 // block, for which `block` must have room. dataset_make_finder is called last.
 void *dataset_room(struct dataset *d, size_t bytes);
 void dataset_add_block(struct dataset *d, const struct block *b);
@@ -55,7 +55,7 @@ struct intake {
     int (*next)(struct intake *in, struct chunk **ret, struct err *e);
     void (*release)(struct intake *in, struct chunk *c); // any thread may call it
     const char *(*name)(const struct intake *in, uint32_t file);
-    // Returns the number in the file of line `line` (from 0) of the chunk. This may
+    // Gets the line number in the file of line `line` (from 0) of the chunk. This may
     // require reading the file.
     int (*line)(struct intake *in, const struct chunk *c, uint32_t line,
                 uint64_t *ret_line, struct err *e);

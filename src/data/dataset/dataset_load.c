@@ -279,8 +279,8 @@ static struct known *known_at(struct scratch *s, uint64_t key)
     return &s->known[key * 0x9e3779b97f4a7c15u >> (64 - KNOWN_BITS)];
 }
 
-// Sets the ids of keys in the cache, and moves the other keys to the front. Returns the
-// number of the latter.
+// Sets the ids of the keys that the cache has, and moves the other keys to the front.
+// Returns the number of these other keys.
 static size_t look_at_known(struct scratch *s)
 {
     size_t unknown = 0;

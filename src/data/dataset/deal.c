@@ -85,7 +85,7 @@ struct dealt_line {
     uint32_t bucket;
 };
 
-// Assigns, with `by`, lines with equal texts to the same bucket. A line that cannot be
+// Assigns lines with equal texts in the columns `by` to the same bucket. A line that cannot be
 // read gets its bucket by number, and loading that bucket reports the reason.
 static int bucket_by(struct deal *d, const struct reader_layout *layout,
                      struct dealt_line *l, struct err *e)

@@ -21,8 +21,8 @@ struct shuffle shuffle_make(uint64_t n, uint64_t seed, uint64_t pass)
         .n = n, .seed = random_u64(seed, 0x5bf1, pass), .half_bits = domain_bits(n) / 2};
 }
 
-// Returns pseudo-random bits of a half under its round's key; the upper half of a product
-// mixes them.
+// Returns pseudo-random bits made from a half and the round's key; the upper half of
+// a product mixes them.
 static uint64_t round_bits(uint64_t half, uint64_t key)
 {
     uint64_t x = (half ^ key) * 0x9e3779b97f4a7c15u;

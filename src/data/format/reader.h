@@ -194,7 +194,8 @@ bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
                       struct reader_word *ret);
 // Returns whether keys are hashes; messages then name words instead of keys.
 bool reader_hashes(const struct reader *r);
-// Returns whether the keys of a format are numbers of its lines; false for no format.
+// Returns whether the keys of a format are numbers that its lines contain;
+// false if `format` is NULL.
 bool reader_format_is_numbered(const char *format);
 // Returns whether the features of a format have no fields.
 bool reader_format_lacks_fields(const char *format);

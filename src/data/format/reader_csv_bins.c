@@ -7,8 +7,8 @@
 // 1. The bin depends only on the number: equal numbers are in one bin. If a quantile falls
 //    among equal numbers, the cut is moved to the nearer side of them; so there may be fewer
 //    bins than were asked for.
-// 2. In the lines that decide the edges no bin is empty: no edge is the least number or
-// less.
+// 2. In the lines that decide the edges no bin is empty: every edge is greater
+//    than the least number.
 // 3. Bin 0 has the cells without a number; bin 1 has the least numbers.
 //
 // SPDX-License-Identifier: Apache-2.0

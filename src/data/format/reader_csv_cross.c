@@ -213,8 +213,8 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
     return n == k->parts;
 }
 
-// The words in a part's cell, without words that contain a separator of the cross, as
-// these could not be found again in its text.
+// The words in a part's cell, without words that contain a separator of the cross,
+// because such words could not be found again in its text.
 struct words {
     struct buf text; // the words, each followed by a NUL
     size_t n;

@@ -1,9 +1,9 @@
 // Spellings of values in columns that were trained on a data frame. Different writers of
 // csv files write the same value as True, true or TRUE, as 19 or 19.0, as 2020-01-31 or
 // 2020-01-31T00:00:00. Here each spelling becomes the word that the frame's own writer
-// uses. A text that is not a value of the column's type is a word as it stands. So is
-// every text of a column that was trained on csv files, because its meaning is unknown:
-// "007" may be a number or an agent.
+// uses. A text that is not a value of the column's type is a word as it stands. Every
+// text of a column that was trained on csv files also is a word as it stands, because its
+// meaning is unknown: "007" may be a number or an agent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -173,9 +173,9 @@ static bool digits_are(const char *text, const char *form)
     return true;
 }
 
-// Reads YYYY-MM-DD, which HH:MM, or HH:MM:SS with a fraction, may follow behind a blank
-// or a T. Writes the text as long as the type's own writer does, or longer if digits
-// would be lost.
+// Reads YYYY-MM-DD, optionally followed by a blank or a T and then HH:MM, or HH:MM:SS
+// with a fraction. Writes the text as long as the type's own writer does, or longer if
+// digits would be lost.
 static const char *fold_time(const struct cells *k, const char *text, size_t *len,
                              char *own)
 {

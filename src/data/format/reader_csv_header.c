@@ -289,8 +289,8 @@ static int new_layout(struct csv *c, const char *line, size_t len,
     return 0;
 }
 
-// Hashes a name to a bit of name_bits; most words are recognized as no names by this bit
-// alone.
+// Hashes a name to a bit of name_bits; for most words, this bit alone shows
+// that they are not names.
 static unsigned name_bit(const char *name, size_t len)
 {
     return (((unsigned char)*name | ' ') + 37 * (unsigned)len) % 256;

@@ -2,11 +2,11 @@
 // schema, "count value value ...". An example with three slots is "1 1 3 5 0 5 0".
 //
 // Every slot of ids or numbers is a field. The key of an id is made of the id and the
-// name of its slot (or of the slot whose ids it shares), so that 7 in one slot differs
-// from 7 in another; in slots of type keys, the number is the key. A number of a dense
-// slot has a key by its place, and is the value. Unlike Paddle's readers, this one
-// accepts 0 as an id and slots without values, and ignores the content of slots of type
-// skip.
+// name of its slot (or of the slot whose ids it shares), so that 7 in one slot
+// differs from 7 in another; in slots of type keys, the number is the key. In a dense
+// slot, the key is made of the place, and the number is the value. Unlike Paddle's
+// readers, this one accepts 0 as an id and slots without values, and ignores the
+// content of slots of type skip.
 //
 // A line of n bytes has at most n / 2 + 1 features. So room is reserved once per line,
 // and no count in the line decides its size.
@@ -344,9 +344,9 @@ static int pass_over(struct slot_line *l, const struct slot *s, uint64_t n, stru
 }
 
 // Reads slots of the usual form " 1 ID" or " 0" from slot i on; returns the first slot of
-// another form. The id is read three bytes ahead without waiting to know what these bytes
-// are; so only the digits of an id delay the next slot. Variables that change from slot
-// to slot stay in registers.
+// another form. The id three bytes ahead is read before the bytes in front of it are
+// checked; so only the digits of an id delay the next slot. Variables that change from
+// slot to slot stay in registers.
 static size_t take_usual(struct slot_line *l, size_t i)
 {
     const struct slots *slots = &l->m->slots;

@@ -12,11 +12,11 @@
 
 struct reader_ops {
     const char *name;
-    bool header;     // every file begins with a header
-    bool every_line; // an empty line is refused, as every line is an example; false: it
-                     // is skipped
-    bool no_fields;  // all slots are 0, so that models that need fields refuse the format
-    bool quotes;     // words may be in quotes, as reader_text reads them
+    bool header; // every file begins with a header
+    // An empty line is refused, because every line is an example; false: it is skipped.
+    bool every_line;
+    bool no_fields; // all slots are 0, so that models that need fields refuse the format
+    bool quotes;    // words may be in quotes, as reader_text reads them
     bool numbers_fields; // a column's name is the number of a field
     // Makes the reader of the format, whose first member is a struct reader; reader_open
     // sets that member.

@@ -1,6 +1,6 @@
 // Dates, times and decimals of Arrow as texts, in the forms of polars' csv writer:
-// 2020-01-31, 2020-01-31T12:00:00.000000, +0200 behind it for a time zone,
-// 12:00:00.000000000.
+// 2020-01-31, 2020-01-31T12:00:00.000000 (followed by +0200 if it has a time zone)
+// and 12:00:00.000000000.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

@@ -13,10 +13,10 @@
 
 struct encoder;
 
-// Checks that the content will be what the name says. Returns TUG_EUSAGE if the name ends
-// in any case of letters, like a binary format of tables, like a compression that cannot
-// be written or, with `plain`, like any compression, as the caller writes only text.
-// `option` is the option that named the file.
+// Checks that the content will be what the name says. Returns TUG_EUSAGE if the name has
+// the ending, in capitals or not, of a binary format of tables, of a compression that
+// cannot be written or, with `plain`, of any compression, because the caller then writes
+// only text. `option` is the option that named the file.
 int encoder_check_name(const char *option, const char *path, bool plain, struct err *e);
 
 int encoder_open(struct encoder **ret, const char *path, struct err *e);

@@ -1,6 +1,6 @@
 // Identifies the data of a run by the files' base names, sizes and hashes of their ends,
-// in order. It is saved with a run and compared when the run is resumed. For a pipe, it
-// holds only the fact that it is one.
+// in order. It is saved with a run and compared when the run is resumed. For a pipe, the
+// identity says only that it is a pipe.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SOURCE_IDENTITY_H

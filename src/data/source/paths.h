@@ -46,7 +46,7 @@ struct data_files {
 
 // Appends the files of `path`: the path itself, a directory's plain files at any depth
 // (except names that begin with '.' or '_', such as Hadoop's _SUCCESS), or the matches of
-// a glob, each sorted by name; or what a remote address lists (web/web.h). Files are
+// a glob, each sorted by name; or the files that a remote address lists (web/web.h). Files are
 // opened once, so that a file that is missing, unreadable, neither file nor pipe, or of
 // an unsupported kind is reported at the start. Empty files, such as Spark writes, are
 // skipped unless all files are empty. Pipes are not opened, because closing a pipe would

@@ -1,7 +1,7 @@
-// Pieces of files. All follows from one function of the text: the first line that begins
-// at byte x or later begins behind the first newline at x - 1 or later (at 0 if x = 0, at
-// the end of the file if there is no such newline). A piece is the text from the line of
-// its first byte to the line of the byte behind its last.
+// Pieces of files. Everything follows from one function of the text: line(x) is the begin
+// of the first line that begins at byte x or later. It lies behind the first newline at
+// byte x - 1 or later (it is 0 if x = 0, and the end of the file if there is no such
+// newline). The piece of the bytes [a, b) is the text from line(a) to line(b).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/source/piece.h"

@@ -5,10 +5,10 @@
 // [index * piece_bytes, (index + 1) * piece_bytes). So all pieces of a file together have
 // each line once. A piece that lies inside a long line is empty.
 //
-// Only the piece of a plain file is read. A compressed file is a stream: reading the
-// next piece costs its own bytes, a later one also the bytes between, and an earlier one
-// starts from the beginning. Only one stream is kept, so pieces are best read file by
-// file and in ascending order.
+// In a plain file, only the bytes of the wanted piece are read. A compressed file is a
+// stream: for the next piece, only its own bytes are read; for a later one, the bytes
+// before it, too; and for an earlier one, the file from its beginning. Only one stream is
+// kept, so pieces are best read file by file and in ascending order.
 //
 // A `struct pieces` may be used by one thread at a time.
 //
@@ -83,11 +83,11 @@ struct piece_text {
     size_t cap;
 };
 
-// Reads a piece into *ret, which begins as {0} and is reused from piece to piece. A piece
-// behind the end of the file has no text, and at_end. The piece with the file's last line
-// always has at_end; a piece inside that line may not. Returns TUG_EDATA, naming the
-// file, if it is truncated, corrupt, changed since pieces_open, has no text at all, or
-// has a line longer than the limit.
+// Reads a piece into *ret, which begins as {0} and is reused from piece to piece. For a
+// piece behind the end of the file there is no text, and at_end is set. For the piece
+// with the file's last line at_end is always set; for a piece inside that line it may not
+// be set. Returns TUG_EDATA, naming the file, if it is truncated, corrupt, changed since
+// pieces_open, has no text at all, or has a line longer than the limit.
 int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece_text *ret,
                struct err *e);
 void piece_free(struct piece_text *c);

@@ -40,7 +40,7 @@ bool kv_has_ended_well(struct tug_node *n);
 // members to the object "door", is called by the thread that has the van.
 struct json_out;
 struct kv_above {
-    const char *name; // of the door; NULL: kvapp
+    const char *name; // the member `name` of "door"; NULL: "kvapp"
     void (*put)(void *ctx, struct json_out *o);
     void *ctx;
 };

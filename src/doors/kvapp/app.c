@@ -337,7 +337,7 @@ static void tell_lost(struct tug_node *n)
              name, lost > 1 ? ", among others," : "", n->o.wait_seconds);
 }
 
-// Waits as pump_wait does, and warns of lost processes for which the wait may be.
+// Waits as pump_wait does, and warns of lost processes, because the wait may be for one of them.
 static bool wait_telling(struct tug_node *n, struct waiting *w, uint64_t deadline)
 {
     for (;;) {

@@ -1,4 +1,4 @@
-// Calls the handlers of customers, as work of the pump, so without the van. Requests are
+// Calls the handlers of customers as work of the pump, and therefore without the van. Requests are
 // handled by priority, responses in the order of arrival.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -31,7 +31,7 @@ uint64_t kv_answer_most(const struct tug_node *n)
     return most < WIRE_SPAN_MAX ? most : WIRE_SPAN_MAX;
 }
 
-// Returns whether the handler of a pull may run, which makes an answer. Answers
+// Returns whether a handler may run that makes an answer with values (that of a pull). Answers
 // that other nodes have not read yet take memory; while they take most of their
 // limit, no such handler runs.
 static bool answers_have_room(const struct tug_node *n)

@@ -81,7 +81,7 @@ static int take_servers(struct tug_node *n, const struct roster *r)
     return 0;
 }
 
-// Checks that the last server's range ends with the greatest key, as requests are cut by
+// Checks that the last server's range ends with the greatest key, because requests are cut by
 // these ranges.
 static int check_ranges(const struct roster *r, struct err *e)
 {

@@ -219,7 +219,7 @@ struct tug_app {
 // pull. Barriers do not count.
 struct kv_counts {
     uint64_t pushes, pulls, simple, refused;
-    uint64_t keys, bytes; // of all of them
+    uint64_t keys, bytes; // the keys and bytes of all these requests
 };
 
 struct exit_callback {
@@ -367,8 +367,8 @@ int kv_numbers_take(struct tug_node *n, uint32_t from, struct received *q);
 // its sentence, or code 0 and `what` as a body.
 void kv_numbers_answered(struct received *q, int code, const void *what, size_t bytes,
                          bool has_values);
-// Frees what is known of numbered requests from nodes that are dead or have left; if `all`
-// is true, from every node.
+// Frees the records of numbered requests from nodes that are dead or have left; if `all`
+// is true, those from every node.
 void kv_numbers_forget(struct tug_node *n, bool all);
 
 // Defined in peers.c:
@@ -380,8 +380,8 @@ void kv_peer_send(struct tug_node *n, struct kv_part *p);
 void kv_peers_flush(struct tug_node *n);
 // Notes that a part of kv_peer_send has its answer. Called once for each part.
 void kv_peer_answered(struct kv_part *p);
-// Returns whether the peer's window is full: it gets more only after the oldest part without
-// an answer has one.
+// Returns whether the peer's window is full: no more parts are sent to it until the
+// oldest open part is answered.
 bool kv_peer_is_full(const struct kv_peer *p);
 void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link unless it is open
 void kv_peer_opened(struct kv_peer *p, van_link link, uint64_t now);

@@ -1,8 +1,8 @@
-// Requests that arrive again. A node numbers its requests to another node, and after a
-// link has broken sends those without an answer again. A request is handled only once:
-// when it arrives again, it gets its earlier answer, which is stored until it is
-// acknowledged. Pulled values are not stored: a push-and-pull that arrives again is
-// handled as a pull.
+// Requests that arrive again. A node numbers its requests to another node, and sends
+// those without an answer again after a link has broken. A request is handled only
+// once: when it arrives again, it gets its earlier answer, which is stored until it
+// is acknowledged. Pulled values are not stored: a push-and-pull that arrives again
+// is handled as a pull.
 //
 // Numbers of links and ids of nodes are never reused, and a later link has a greater
 // number. So an answer goes to the newest link on which its node has sent the request,

@@ -291,7 +291,7 @@ static bool interrupts_all(void *ctx)
 }
 
 // A node whose program goes on interrupting still waits until the scheduler knows why the
-// node leaves, because leaving does not ask the interrupt function.
+// node leaves, because a node that leaves does not call the interrupt function.
 static void interrupted_leave_arrives(void **state)
 {
     (void)state;
@@ -455,7 +455,7 @@ static struct tug_node *node_of(double wait_seconds, struct tug_app **ret)
     return n;
 }
 
-// A customer cannot be closed in its own callback, as closing waits for that.
+// A customer cannot be closed in its own callback, because closing waits for that.
 static void on_done_closes(void *ctx, uint32_t ts, int rc)
 {
     (void)ts, (void)rc;

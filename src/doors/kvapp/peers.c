@@ -1,8 +1,8 @@
 // Links to other nodes, one for each node that has got a request. A link is opened with
 // the first request, and opened again when it has broken or is silent, as long as the
-// roster has the node alive: the scheduler knows better whether a node is dead than a
-// node that cannot reach it. Meanwhile requests wait for the link; those that were sent
-// without an answer are sent again.
+// roster lists the node as alive: the scheduler knows better whether a node is dead than
+// another node that cannot reach it. Meanwhile requests wait for the link; those that
+// were sent without an answer are sent again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -383,10 +383,10 @@ void kv_peers_roster(struct tug_node *n)
         p->look = now;
 }
 
-// Checks a peer that is dead or has left according to the roster. A node that died closes
-// its link, but a node that is stopped or unreachable does not, so its requests fail
-// after GONE_NS. A node that left may still send answers during this time. Returns when
-// to check again.
+// Checks a peer that is dead or has left according to the roster. A node that died
+// closes its link, but a node that is stopped or unreachable does not, so the requests
+// to it fail after GONE_NS. A node that left may still send answers during this time.
+// Returns when to check again.
 static uint64_t look_at_gone(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     struct err why;

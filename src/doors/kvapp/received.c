@@ -1,6 +1,6 @@
 // Requests of other nodes. A request stays in memory until its handler has run and its
 // answer was sent. A request to a customer that is not open yet, or from a node that the
-// roster does not have yet, is held for a while, as processes do not start at the same
+// roster does not have yet, is held for a while, because processes do not start at the same
 // moment.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -244,7 +244,7 @@ int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *
         if (d->lengths != NULL)
             m.lengths = (struct wire_span){d->lengths, d->n_keys * sizeof(*d->lengths)};
     }
-    // An answer with lengths is copied, as only the values are valid until `release` is
+    // An answer with lengths is copied, because only the values are valid until `release` is
     // called.
     bool shared = release != NULL && m.lengths.n == 0;
     if (rc == 0)

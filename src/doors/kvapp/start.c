@@ -151,7 +151,7 @@ static bool runs_nothing(void *ctx)
     return !pump_has_work(n->pump);
 }
 
-// Waits until the last callback has returned, however long it takes, as callbacks may use
+// Waits until the last callback has returned, however long it takes, because callbacks may use
 // the node and any customer.
 static void end_callbacks(struct tug_node *n)
 {

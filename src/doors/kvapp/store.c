@@ -317,7 +317,7 @@ static int pull_keys(struct tug_kv_default *s, const struct tug_kv_data *d,
     return 0;
 }
 
-// Makes the answer to a pull. Its size is computed before memory is allocated, as short
+// Makes the answer to a pull. Its size is computed before memory is allocated, because short
 // requests may ask for many values.
 static int pull(struct tug_kv_default *s, const struct tug_kv_data *d, uint64_t most,
                 struct tug_kv_data *ret, struct err *e)

@@ -34,7 +34,7 @@ static int hello(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
-// Stores a request for a key that is not made yet. As such requests take memory, a worker
+// Stores a request for a key that is not made yet. Such requests take memory, so a worker
 // may wait for KVS_WANTED_MAX keys at a time. Drops requests of a dead process whose rank
 // another process has taken.
 static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)

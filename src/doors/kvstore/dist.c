@@ -215,7 +215,6 @@ int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o)
     return rc;
 }
 
-// Closing.
 // Leaves the cluster. Returns the first error.
 int kvs_dist_close(struct tug_kvstore *s)
 {

@@ -191,7 +191,8 @@ static int set_schedule(struct reading *r, const char *value, size_t n, struct e
     return kvs_schedule_begin(&r->o->schedule, name, e);
 }
 
-// Multipliers by key: lr_mult(3)=2, or of a name: lr_mult('fc1_bias')=2, where '' is a '.
+// Multipliers by key: lr_mult(3)=2, or for a key with a name: lr_mult('fc1_bias')=2,
+// where '' in the name stands for '.
 
 static int bad_key(const struct reading *r, const char *field, struct err *e)
 {

@@ -3,9 +3,9 @@
 // A synchronous key has one open round. Each rank gives it one push, and a push is
 // answered when its round is over, so that no rank can be a round ahead and a pull after
 // the answer sees the whole round. A push has the number of its round. If the replacement
-// of a dead worker pushes to a round that has the dead worker's push, its values are not
-// added, as the rank has given its part; it is answered with the others, or at once if
-// the round is over.
+// of a dead worker pushes to a round that has the dead worker's push, the replacement's
+// values are not added, because the rank has given its part; this push is answered with
+// the others, or at once if the round is over.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -388,7 +388,7 @@ static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs
     return 0;
 }
 
-// Gets how many rounds before the open round the round of the push is.
+// Gets the number of rounds by which the push's round precedes the open round.
 static int rounds_late(const struct kvs_value *v, const struct kvs_job *j, uint32_t *ret,
                        struct err *e)
 {

@@ -34,7 +34,7 @@ void kvs_job_free(struct kvs_job *j)
     mem_free(j);
 }
 
-// Answers and frees a job. An error is ignored, as the worker may have left.
+// Answers and frees a job. An error is ignored, because the worker may have left.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n)
 {
@@ -60,7 +60,7 @@ void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struc
     kvs_job_free(j);
 }
 
-// Queues a job. `a` is the customer, as requests may arrive before tug_app_open has set
+// Queues a job. `a` is the customer, because requests may arrive before tug_app_open has set
 // s->app.
 static void queue(struct tug_kvstore_server *s, struct tug_app *a,
                   const struct kvs_job *of)
@@ -72,7 +72,7 @@ static void queue(struct tug_kvstore_server *s, struct tug_app *a,
         return;
     }
     *j = *of;
-    // A late message of a dead worker gets no rank, as another worker may have its place.
+    // A late message of a dead worker gets no rank, because another worker may have its place.
     j->rank = kv_worker_rank(s->node, j->sender);
     j->kept = tug_app_keep(a, j->ticket);
     pthread_mutex_lock(&s->lock);
@@ -225,7 +225,7 @@ int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *r
     uint64_t until = clock_ns() + clock_ns_of(seconds), now = clock_ns();
     while (!s->stopped && now < until) {
         double left = (double)(until - now) / 1e9;
-        if (now >= s->ask_at) { // not for each request: it calls the program
+        if (now >= s->ask_at) { // not for each request, because this calls the program
             s->ask_at = now + INTERRUPT_ASK_NS;
             TRY(look_for_interrupt(s, last_error()));
         }
@@ -295,6 +295,7 @@ int tug_kvstore_serve(const struct tug_kvstore_server_options *o)
     while (!over && rc == 0)
         rc = tug_kvstore_server_run(s, 3600, &over);
     struct err e = *last_error();
-    int closed = tug_kvstore_server_close(s); // asks whether it is interrupted, too
+    // Closing also asks whether the program interrupts.
+    int closed = tug_kvstore_server_close(s);
     return rc != 0 ? last_error_is(&e) : closed;
 }

@@ -84,7 +84,7 @@ static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
                    v->key.text, (unsigned long long)bad);
 }
 
-// Calls the program's updater. The array keeps its address, as programs may hold pointers
+// Calls the program's updater. The array keeps its address, because programs may hold pointers
 // to it. If the updater fails, the old contents are restored.
 static int update_by_program(struct kvs_value *v, const struct kvs_rule *r,
                              const struct tug_array *merged, struct err *e)

@@ -16,8 +16,8 @@ struct given_rows {
     struct sparse_rows sparse;
     struct dense_rows dense;
     struct columns *columns;
-    // The name of the column with the label. A copy, as the model's schema may be freed
-    // before the run ends.
+    // The name of the column with the label. This is a copy, because the model's schema
+    // may be freed before the run ends.
     char *label_name;
     // Weights copied from a column of the frame; NULL: no weights, or the program's own array.
     float *weights;

@@ -10,11 +10,12 @@
 #include "run/train_options.h"
 #include "tug/train.h"
 
-// Options of other commands than those of models that are arguments of Python's calls, too.
+// Options that are arguments of Python's calls, too, but belong to commands that
+// are not about models.
 static const char *const others[] = {"ca",       "cert", "cluster",
                                      "insecure", "key",  "save-root"};
 
-// Finds an option of the commands whose options programs give, or one of the others. Its
+// Finds an option of the commands whose options programs give, or one of `others`. Its
 // *ret_choices are the words that it may have, separated by blanks, or NULL.
 static bool find_option(const char *name, size_t len, const char **ret_choices)
 {

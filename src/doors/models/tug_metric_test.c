@@ -114,7 +114,8 @@ static void test_division(void **state)
         add(many, end - n, n);
     }
     struct tug_metric_values a = read_all(one), b = read_all(many);
-    a.batch_auc = b.batch_auc = 0; // this is not compared, as the last batches differ
+    // this is not compared, because the last batches differ.
+    a.batch_auc = b.batch_auc = 0;
     assert_memory_equal(&a, &b, sizeof(a));
     tug_metric_close(one);
     tug_metric_close(many);

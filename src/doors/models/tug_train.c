@@ -325,7 +325,7 @@ static int set_valid(struct training *t, struct err *e)
 }
 
 // Gets the number of passes that the save at `from` has done. TUG_EUSAGE if it was made
-// in the middle of a pass, as that pass could only continue with its own data.
+// in the middle of a pass, because that pass could only continue with its own data.
 static int passes_done(const char *from, uint32_t *ret, struct err *e)
 {
     struct saved_run *run = mem_zalloc(sizeof(*run));

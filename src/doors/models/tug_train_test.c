@@ -190,7 +190,7 @@ static void same_file(const char *a, const char *b)
         fail_msg("%s and %s differ", a, b);
 }
 
-// Compares the rows of the newest saves of two directories. The manifests differ, as they
+// Compares the rows of the newest saves of two directories. The manifests differ, because they
 // have the names of the data.
 static void same_rows(const char *a, const char *b)
 {

@@ -274,7 +274,7 @@ static void failures_are_returned_once(void **state)
 }
 
 // In a callback of the client, calls that would wait for the communicator's thread must
-// fail, as that thread waits for the callback.
+// fail, because that thread waits for the callback.
 static void on_done(void *ctx, uint64_t timestamp, int rc)
 {
     (void)timestamp, (void)rc;
@@ -406,7 +406,7 @@ static void refusals(void **state)
     check(tug_communicator_stop(m, 0));
     float row;
     pull(24, &key, 1, &row);
-    assert_true(row == 5); // the value of the last push, as pushes keep their order
+    assert_true(row == 5); // the value of the last push, because pushes keep their order
     fails(tug_communicator_send(m, TABLE, &key, 1, wrong, 0), TUG_EUSAGE, "no table 3");
     check(tug_communicator_close(m));
     check(tug_communicator_close(NULL));

@@ -84,7 +84,7 @@ static void pull_all(struct tug_client *c, uint32_t table, float *values)
     check(tug_pull_range(c, table, 0, KEYS, values));
 }
 
-// In a callback, calls that wait must send nothing, as their answers would arrive after
+// In a callback, calls that wait must send nothing, because their answers would arrive after
 // their arrays were freed.
 struct inside {
     struct tug_client *client;
@@ -130,7 +130,7 @@ static void call_all(void *ctx, uint64_t timestamp, int rc)
         tug_client_close(c),
     };
     for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++)
-        if (i != 12) // call 12 fails earlier, as it first opens the save
+        if (i != 12) // call 12 fails earlier, because it first opens the save
             assert_int_equal(TUG_EUSAGE, said[i]);
     assert_int_not_equal(0, said[12]);
     atomic_store(&x->over, true);
@@ -621,7 +621,7 @@ static size_t in_flight(struct tug_client *c)
     return n;
 }
 
-// A call that takes too long is cancelled, as its answer would be written to freed
+// A call that takes too long is cancelled, because its answer would be written to freed
 // memory.
 static void test_given_up(void **state)
 {

@@ -1,6 +1,6 @@
 // Encodes a partition's state of batches for a move: the parts of open batches, with the
 // keys of this partition only, and the rows before the last batch. A part without keys
-// here counts too, as the mean divides by its examples.
+// here counts too, because the mean divides by its examples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/sync_group.h"

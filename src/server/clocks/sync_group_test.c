@@ -357,7 +357,7 @@ static void expect_rows(struct lone *w, float expected)
 }
 
 // A pull of keys that a push has in each batch waits for the batch before, also after a move
-// and where no push has come yet, for instance as the push was sent to the old owner.
+// and where no push has come yet, for instance because the push was sent to the old owner.
 static void test_pull_waits_for_same_keys(void **state)
 {
     (void)state;

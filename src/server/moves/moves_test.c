@@ -170,7 +170,7 @@ static void test_source_gives(void **state)
     struct buf bytes = BUF_INIT(64 << 20);
     push(w);
     lone_expect_ok(w);
-    // MOVE + 1: a move that this shard's roster does not have, perhaps as it is older.
+    // MOVE + 1: a move that this shard's roster does not have, perhaps because the roster is older.
     want(w, MOVE + 1, 0, true);
     expect_nothing(w);
     fetch(w, false, &bytes);
@@ -576,7 +576,7 @@ static void test_target_fails(void **state)
     go_on(w);
     struct msg_table_do day = {.what = WIRE_DAY, .table = T, .number = 1, .low = 1};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, ++w->next_request, &day);
-    // The move is broken, as the day might end twice in this partition.
+    // The move is broken, because the day might end twice in this partition.
     expect_failure(w, TUG_EINTERRUPTED);
     buf_free(&play.bytes);
 }

@@ -17,7 +17,7 @@ int stream_add(struct buf *to, const void *bytes, size_t n)
     assert(to->len % STREAM_ALIGN == 0);
     TRY(buf_reserve(to, padded(n)));
     if (n > 0)
-        (void)buf_add(to, bytes, n); // cannot fail, as the room was reserved
+        (void)buf_add(to, bytes, n); // cannot fail, because the room was reserved
     return buf_add(to, zeros, padded(n) - n);
 }
 

@@ -52,7 +52,7 @@ static float *more(struct previous *b, uint32_t width, size_t n)
 
 float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, size_t n)
 {
-    // previous_begin must be called before, as the index would lack rows that are added
+    // previous_begin must be called before, because the index would lack rows that are added
     // now.
     assert(!b->indexed);
     float *values = n > 0 ? more(b, width, n) : NULL;

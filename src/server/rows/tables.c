@@ -174,7 +174,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     t->config = BUF_INIT(WIRE_TEXT_MAX);
     t->ssp = SSP_CLOCK_INIT;
     t->ssp.all_count = bug_in(s->o.member.bugs, WITHOUT_LATE_WORKERS);
-    // Not 0, as a client that has no copy of the rows pulls with version 0.
+    // Not 0, because a client that has no copy of the rows pulls with version 0.
     t->version = 1;
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
     if (t->changed_at == NULL)

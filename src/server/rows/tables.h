@@ -73,7 +73,7 @@ static inline struct sync_group *sync_first(const struct shard_table *t)
     return t->sync_empty ? t->sync.next : (struct sync_group *)&t->sync;
 }
 
-// Called when the roster has changed, as this shard may own new partitions.
+// Called when the roster has changed, because this shard may own new partitions.
 void tables_own(struct shard *s);
 // Returns whether these are the settings that spec_encode writes for the table. If so, they
 // need not be parsed, which takes longer than most requests.

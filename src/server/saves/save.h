@@ -132,7 +132,7 @@ void saves_close(struct shard *s);
 
 struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
                                   uint32_t i);
-// Adds a table to a save. It refuses a number that no table has, as the number is used as
+// Adds a table to a save. It refuses a number that no table has, because the number is used as
 // an index later.
 int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
                        struct err *e);

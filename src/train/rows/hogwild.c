@@ -93,7 +93,7 @@ void hogwild_deal(struct worker *w, size_t size, uint64_t number,
         left = left < end - first ? left : end - first;
         size_t n = left < size ? (size_t)left : size;
         size_t picked = run_pick(w, first, n, order);
-        // Without examples, as all are held out, a step would still decay the bias.
+        // Without examples, because all are held out, a step would still decay the bias.
         if (picked > 0)
             each(w, order, picked);
         first += n;

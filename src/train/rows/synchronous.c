@@ -438,7 +438,7 @@ static int apply_owned_rows(struct worker *w, float scale)
     for (int t = 0; t < team_size(r->team); t++)
         nnz += r->local.workers[t].view.batch.nnz;
     TRY(reserve_entries(s, nnz));
-    // The stamp has overflowed: frees all entries, as an old stamp could look new.
+    // The stamp has overflowed: frees all entries, because an old stamp could look new.
     if (++s->stamp == 0) {
         memset(s->entries, 0, s->n_entries * sizeof(*s->entries));
         s->stamp = 1;
