@@ -4,10 +4,10 @@
 // too.
 //
 // Slices are short, and in a busy loop they get a ninth of the time: after a slice, the
-// loop serves only requests for eight times as long as the slice took. A loop is busy
-// if it has served a request in the last BUSY_NS, as parts of the next request may
-// already be arriving. A loop in which pushes wait for a save is not busy, since only
-// slices let the pushes go on.
+// loop does nothing but serve requests for eight times as long as the slice took. A loop
+// is busy if it has served a request in the last BUSY_NS, because parts of the next
+// request may already be arriving. A loop in which pushes wait for a save is not busy,
+// since only slices let the pushes go on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/background.h"
@@ -274,7 +274,8 @@ static bool slice(struct shard *s, uint64_t ns)
     return more;
 }
 
-// Tries batches again that could not be applied. Returns whether some still cannot be.
+// Tries again to apply the batches that could not be applied. Returns whether some
+// still cannot be applied.
 static bool retry_batches(struct shard *s)
 {
     bool stuck = false;

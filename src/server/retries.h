@@ -83,10 +83,11 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
         p->identity[partition / 64] |= bit;
 }
 
-// Forget a session that has ended, or a piece that is done. The second also forgets all
-// pieces of earlier passes, because the message that a piece is done is sent only once
-// and may be lost with a link. All pushes of these passes were applied, so the slower of two
-// workers that train on one piece may send some again, and they are not applied twice.
+// Forget a session that has ended, or a piece that is done. retries_forget also
+// forgets all pieces of earlier passes, because the message that a piece is done is
+// sent only once and may be lost with a link. All pushes of these passes were applied,
+// so the slower of two workers that train on one piece may send some again, and they
+// are not applied twice.
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 

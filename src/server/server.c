@@ -158,7 +158,7 @@ int server_run(const struct server_options *o, struct err *e)
         rc = node_heartbeat(o->node, NULL, e);
     if (rc == 0)
         rc = run_loops(loops, o->loops, e);
-    node_heartbeat_end(o->node); // they set `leave`, which ends with this function
+    node_heartbeat_end(o->node); // heartbeats set `leave`, a variable of this function
     for (uint32_t i = 0; i < o->loops; i++)
         close_loop(&loops[i]);
     mem_free(loops);

@@ -212,8 +212,8 @@ static bool refused_for_flags(struct shard *s, const struct shard_request *q)
     return true;
 }
 
-// Returns whether room for its answer, of about a page, must be checked. Requests for
-// rows check for room themselves.
+// Returns whether room for the answer to this type of request, about a page, must be
+// checked. Requests for rows check for room themselves.
 static bool is_question(uint16_t type)
 {
     switch (type) {
@@ -237,8 +237,8 @@ static enum outcome shard_serve_one(struct shard *s, struct shard_request *q)
     }
 }
 
-// The size of the answer is not known yet: if so many bytes can never be sent, less has to
-// be free.
+// The size of the answer is not known yet, so QUESTION_BYTES must be free, or fewer if so
+// many can never be sent.
 static enum outcome room_for_question(struct shard *s, struct shard_request *q)
 {
     struct err never;

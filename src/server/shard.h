@@ -59,9 +59,9 @@ struct shard_options {
     uint64_t max_bytes;    // limit of the bytes of rows; a push beyond it is refused; 0:
                            // none
     struct budget *budget; // budget of the process's buffers; NULL: no limit
-    // 0: admin operations, saves and moves work for 2 ms at a time between requests. Tests
-    // and simulations must not depend on the clock: otherwise one step of the work is done
-    // at a time, and counts as so long.
+    // 0: admin operations, saves and moves work for 2 ms at a time between requests.
+    // Other values are for tests and simulations, which must not depend on the clock: one
+    // step of the work is done at a time, and counts as having taken this long.
     uint64_t slice_ns;
     // Time after which a save is given up if its client or its marks are missing; 0: 1
     // minute.

@@ -40,7 +40,7 @@ static void check_peers(const struct shard *s, struct counts *c)
             c->draining_pushes += p->n_draining_pushes;
             c->stopped_pushes += p->n_stopped_pushes;
         }
-    // Links of strangers are closed in time by this count.
+    // Links without HELLO are closed in time only as long as this count is above 0.
     assert(c->strangers == s->n_strangers);
     assert(c->held == s->n_pending);
     assert(c->draining == s->n_draining);

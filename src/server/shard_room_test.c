@@ -350,8 +350,8 @@ static void test_waiting_push_keeps_room(void **state)
     room_close(&r);
 }
 
-// The first push of a table is bound by its clock, too, if it has the flag of tables with
-// fixed keys.
+// The first push of a table waits if it is too many batches ahead, also if it has the
+// flag of tables with fixed keys.
 static void test_first_push_is_ahead(void **state)
 {
     (void)state;

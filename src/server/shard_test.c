@@ -766,8 +766,8 @@ static void test_allocations(void **state)
             w->fault_after = -1;
             struck |= w->faulted;
             lone_forget(w);
-            // After any failure whatever failed, the request succeeds when repeated, and
-            // has its effect exactly once.
+            // Whatever has failed, the request succeeds when repeated, and has
+            // its effect exactly once.
             if (what == 0)
                 lone_make_table(w, &s);
             if (what == 1)

@@ -217,7 +217,8 @@ static void test_many_tables(void **state)
     lone_close(w);
 }
 
-// A failed allocation refuses the question, or is survived; the next answer is whole.
+// If an allocation fails, the question is refused or answered nevertheless; the
+// next answer is complete.
 static void test_without_memory(void **state)
 {
     (void)state;

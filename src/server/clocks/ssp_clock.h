@@ -1,6 +1,7 @@
-// The clock of bounded delay: it has the clock of each worker in a table, and that of the
-// slowest living worker. A worker counts from its first tick on: before, it may still
-// read its data, and others would wait for it. Pure: no clock of the machine, no I/O.
+// The clock of bounded delay: it has the clock of each worker in a table, and that
+// of the slowest living worker. A worker counts from its first tick on: before that
+// it may still be reading its data, and the others would wait for it. Pure: no clock
+// of the machine, no I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CLOCKS_SSP_CLOCK_H

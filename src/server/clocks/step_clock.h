@@ -26,7 +26,7 @@ void step_clock_fini(struct step_clock *c); // a zeroed one is fine
 int step_clock_set(struct step_clock *c, uint64_t session, uint64_t steps);
 // Ends a session; its steps stay in the sum.
 void step_clock_end(struct step_clock *c, uint64_t session);
-// Raises the sum of all sessions to this number, if it is smaller.
+// Raises the sum of all sessions to this number, if the sum is smaller.
 void step_clock_reach(struct step_clock *c, uint64_t least);
 // Adds the steps of the training before the save that was loaded.
 void step_clock_begin(struct step_clock *c, uint64_t steps);

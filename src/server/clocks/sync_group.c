@@ -122,7 +122,7 @@ static bool common_has_keys(const struct shard *s, const struct shard_table *t)
     return false;
 }
 
-// Drops all that the common group has of batches.
+// Drops the parts of open batches, and the copies of rows, that the common group has.
 static void empty_common(struct shard *s, struct shard_table *t)
 {
     drop_parts(s, &t->sync);

@@ -1,7 +1,7 @@
 // Records the parts of batches that have arrived in a partition of a sync table.
 //
 // Each partition has its own record of the parts that have arrived: a batch is applied in
-// a partition when all its micro-batches have arrived there, and it moves with the
+// a partition when all its micro-batches have arrived there. The record moves with the
 // partition. Partitions of a loop that have received the same parts are one group with
 // one clock, so a push marks all of them at once, also those without its keys. A
 // partition that has moved here has a group of its own until it has received the same
@@ -32,9 +32,10 @@ struct sync_group {
     // partitions have some of the keys that all pushes have.
     bool told;
     // The rows of the partition are here, but under this shard's roster the partition
-    // belongs to another shard, because it has just arrived or is about to leave. Parts
-    // of batches with this epoch do not cover the partition. While a partition is this
-    // shard's under its roster and not here, parts of batches wait (moves/roles.h).
+    // belongs to another shard, because it has just arrived or is about to leave.
+    // Parts of batches with this epoch do not cover the partition. While a partition
+    // belongs to this shard under its roster, but its rows are not here, parts of
+    // batches wait (moves/roles.h).
     bool away;
     struct sync_group *next;
 };
@@ -69,8 +70,8 @@ int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
 // an empty group, which is `away` until the roster names this shard as the owner.
 int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
                      struct err *e);
-// sync_leave is called when a partition has left the table; the other function when
-// it has arrived with this group, which the table then owns. The store's partition
+// sync_leave is called when a partition has left the table; sync_arrive is called when a
+// partition has arrived with this group, which the table then owns. The store's partition
 // must have moved before.
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);
 void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);

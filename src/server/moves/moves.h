@@ -12,10 +12,11 @@
 //   applies the rest, and tells ARRIVED       <-  appends the facts
 //   serves it under the newer roster              drops it under the newer roster
 //
-// If a move is given up, the target drops what it has, and the source serves the partition
-// again. Requests that came after the end wait, and are then served or answered by the
-// roster. A change of rows that is not a push, such as an admin operation or the notes
-// after a save, breaks the moves of its space at both ends: the scheduler tries them again.
+// If a move is given up, the target drops what it has, and the source serves the
+// partition again. Requests that arrive after the end wait, and are then served or
+// answered with the roster. A change of rows that is not a push, such as an admin
+// operation or the notes after a save, breaks the moves of its space at both ends: the
+// scheduler tries them again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_MOVES_H
@@ -78,7 +79,7 @@ struct incoming {
     uint64_t n, total;
     struct buf bytes;
     bool last;       // the source will append nothing to the first n bytes
-    bool behind;     // `bytes` has a record that waits for its turn
+    bool behind;     // `bytes` has a complete record that is not applied yet
     uint64_t due;    // time of the next question to the source
     uint64_t try_at; // time at which to apply `bytes`
     // Time at which to report the state to the scheduler; VAN_NEVER: it was reported.

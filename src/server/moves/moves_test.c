@@ -31,7 +31,7 @@ static void make_tables(struct lone *w)
     lone_make_table(w, &s);
 }
 
-// Opens a shard that has partition P, or all its partitions but P, and a move of P.
+// Opens a shard that has partition P, or all its partitions except P, and a move of P.
 static struct lone *open_one(bool has, const struct shard_options *o)
 {
     struct lone *w = lone_open_shard(BITS, o);
@@ -142,7 +142,8 @@ static void send_all(struct lone *w)
     assert_null(w->sent);
 }
 
-// The records contain the pushes before and after the copy began: each row has this sum.
+// The records contain the pushes from before the copy and those from after its begin:
+// each row has this sum.
 static void check_records(const struct buf *bytes, float sum)
 {
     struct lone *b = lone_open_shard(BITS, &plain);
@@ -370,7 +371,7 @@ static void test_source_keeps_order(void **state)
         if (given) {
             parcel_unpin(lone_expect(w, MSG_ROSTER));
             parcel_unpin(lone_expect(w, MSG_ROSTER));
-            // As if it was on its way when the push began to wait.
+            // The pull arrives as if it had been on its way when the push began to wait.
             lone_send_pull(w, 0, &pull);
             parcel_unpin(lone_expect(w, MSG_ROSTER));
         } else {

@@ -284,7 +284,7 @@ static int put_table(struct arrival *a, struct err *e)
     if (store_owns(t->store, a->partition) || !background_free(t))
         return err_set(e, TUG_EIO, "table '%s' is being saved or cleared",
                        t->spec.config.name);
-    // Rows are put before it counts: a table takes memory even without rows.
+    // A table takes memory even without rows, so a new one is measured before its rows are put.
     if (into->made) {
         tables_measure(a->s, t);
         TRY(partition_fits(a->s, h.rows, e));
@@ -342,8 +342,8 @@ static bool are_of(const struct shard_table *t, uint32_t partition, const uint64
 
 // Applies a push that the other shard has applied. The push is not looked up in this
 // shard's records of applied pushes: their low-water marks may be ahead because of other
-// partitions. Its learning rate is that of the table's step at the other shard, since
-// this shard may know of fewer steps, or of more.
+// partitions. Its learning rate is that of the table's step at the other shard, because
+// this shard may have counted fewer or more steps.
 static int put_push(struct arrival *a, struct err *e)
 {
     struct push_head h;

@@ -16,8 +16,8 @@
 #include "server/shard_internal.h"
 
 // PIECE_BYTES: most bytes of a message. AHEAD_BYTES: bytes that are copied before the
-// target asks for them. Then the most bytes of pushes that are kept for a slow target,
-// and how many of them are kept even if --memory is smaller.
+// target asks for them. LOG_BYTES: most bytes of pushes that are kept for a slow target.
+// LOG_LEAST: bytes of them that are kept even if --memory is smaller.
 enum { PIECE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
 enum { LOG_BYTES = 256 << 20, LOG_LEAST = 8 << 20 };
 

@@ -198,8 +198,9 @@ static bool wants_batch(const struct shard_table *t, uint64_t clock, const struc
     return false;
 }
 
-// Indexes the copies of rows from before batch `clock`, in the groups whose last batch it
-// is. Sets *ret_before if there is such a group. Returns false if they are lost.
+// Indexes the copies of rows from before batch `clock`, in the groups that
+// applied this batch last. Sets *ret_before if there is such a group. Returns
+// false if copies are lost.
 static bool index_before(struct shard_table *t, uint64_t clock, bool *ret_before)
 {
     for (struct sync_group *g = sync_first(t); g != NULL; g = g->next) {

@@ -6,7 +6,7 @@
 #include "kit/saving.h"
 #include "kit/test.h"
 
-// A session can mark only a limited number of saves that do not come; marks of other
+// A session can mark only a limited number of saves that are never requested; marks of other
 // sessions do not count.
 static void test_marks_of_one_session(void **state)
 {

@@ -278,8 +278,8 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
                    to->config.name, from->config.name, difference);
 }
 
-// Makes the table into which another is copied, if it is missing. It is asynchronous, as
-// no worker trains it.
+// Makes the table into which another is copied, if it is missing. It is asynchronous,
+// because no worker trains it.
 static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
                      struct shard_table **ret, struct err *e)
 {

@@ -94,7 +94,7 @@ static int take_turn(struct shard *s, const struct shard_request *q, uint64_t sa
         return err_nomem(e, "a save");
     assert(s->saves.run == NULL || s->saves.run->state == SAVE_FAILED);
     int rc = 0;
-    // The save before has failed, and its client has not sent SAVE_END.
+    // The previous save has failed, and its client has not sent SAVE_END.
     if (s->saves.run != NULL)
         rc = save_end_cuts(s, s->saves.run, false, e);
     if (rc != 0) {
@@ -317,8 +317,9 @@ enum outcome mark_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_mark *m = &q->m->mark;
     struct err e = {0};
-    // A mark that was sent under an older placement did not go to loops that own
-    // partitions only since then, and the save would wait there for the mark.
+    // A mark that was sent under an older placement did not reach loops
+    // that own partitions only since a later placement, and the save would
+    // wait there for the mark.
     enum outcome outcome = place_check_all(s, q, m->epoch);
     if (outcome != GOES_ON)
         return outcome;
