@@ -217,7 +217,7 @@ void checkpoint_tell_over(const struct run *r, struct train_result *ret)
     ret->within_pass = ret->nothing_to_do && saved_run_within_pass(&r->start->run);
 }
 
-// Refuses to continue a run that had validation data without such data: the model is that
+// Refuses to continue without validation data if the run had such data: the model is that
 // of the best pass, and later passes could not be compared with it.
 static int still_validates(const struct run *r, const struct saved_run *m, struct err *e)
 {

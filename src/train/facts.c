@@ -17,8 +17,8 @@
 #include "train/history.h"
 
 enum { PASSES_KEPT = 1000, PROGRESS_NS = 1000000000 };
-// The speed is a mean in which the weight of a measurement falls by a factor of
-// e in so many seconds.
+// The speed is a mean in which the weight of a measurement falls by a factor of e
+// in this many seconds.
 static const double rate_memory = 2;
 
 struct train_facts {
@@ -33,7 +33,8 @@ struct train_facts {
     // The time at which training went on after the last validation or save; 0:
     // there was none so far.
     uint64_t resumed_ns;
-    double kept_seconds; // of training since the last progress, until it stopped
+    // Seconds of training from the last progress to the moment at which training stopped.
+    double kept_seconds;
     uint64_t examples, batches;
     _Atomic uint64_t told_ns; // time at which the number of examples last increased
     // The time of the last progress of any kind: of training, of a validation, or a change of

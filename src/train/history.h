@@ -55,8 +55,8 @@ json_t *history_pass_to_json(const struct history *h, const struct history_pass 
 json_t *history_to_json(const struct history *h);
 
 // Write and read the record in the directory of a save. history_load returns an empty
-// record if the save has none, as saves of early versions, and warns and returns an empty
-// record if the file is damaged.
+// record if the save has none, as in saves of early versions. If the file is damaged, it
+// warns and returns an empty record.
 int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 
@@ -70,7 +70,7 @@ int history_parse(struct history *ret, const char *text, size_t n, const char *n
 // not such a record, if the run reads it, or if it is the record of another run, unless
 // this run continues that one (`continues`). history_begin_file writes all passes so far
 // in place of an older record; history_append adds the newest pass. A pipe or a device (a
-// terminal) is opened once and gets line by line.
+// terminal) is opened once and gets the record line by line.
 struct data_files;
 int history_check_file(const char *path, const struct data_files *read, bool continues,
                        struct err *e);

@@ -25,7 +25,7 @@ int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
                   uint64_t dot_batches, const struct train_listener *listener,
                   struct err *e);
 // From this call on, metrics have one element per label of the schema, and lines contain
-// the labels' names. Before, there is one label. May return TUG_ENOMEM.
+// the labels' names. Before this call, there is one label. May return TUG_ENOMEM.
 int progress_name_labels(struct progress *p, const struct schema *s, struct err *e);
 void progress_close(struct progress *p); // `p` may be NULL; ends a line that is being
                                          // drawn

@@ -95,7 +95,7 @@ struct local_run {
 
 struct run {
     const struct train_config *config; // points to `own`
-    // A copy of the caller's configuration, completed by what the data shows.
+    // A copy of the caller's configuration, completed by facts of the data.
     struct train_config own;
     struct reader_options given; // the reading options as the user gave them
     // Whether the run continues a save, by --resume or because --out holds a run.

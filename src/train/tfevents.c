@@ -275,7 +275,7 @@ void tfevents_window(struct tfevents *t, uint64_t examples,
 static int build_pass(struct tfevents *t, const struct history_pass *p,
                       const struct metrics_stream *seen)
 {
-    t->resumed = 0; // now 0, as p counts all examples of the pass
+    t->resumed = 0; // now 0, because p counts all examples of the pass
     TRY(begin_event(t, step_of(t, p->examples)));
     buf_clear(&t->values);
     TRY(put_windows(t, seen));

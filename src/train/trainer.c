@@ -43,8 +43,8 @@ bool run_saves_when_interrupted(const struct run *r)
     return r->config->out != NULL && !r->config->all_or_nothing;
 }
 
-// With whole_passes an interrupted run finishes its pass for the save only; so it leaves
-// the pass if it saves nothing.
+// With whole_passes an interrupted run finishes its pass only in order to save it; so it
+// leaves the pass unfinished if it saves nothing.
 bool run_leaves_pass(const struct run *r)
 {
     return run_interrupted(r) &&

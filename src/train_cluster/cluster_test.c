@@ -348,7 +348,7 @@ static void test_geo_alone(void **state)
 }
 
 // The data has one piece, so only one worker can train. The idle worker does not make the
-// steps of the other one shorter.
+// steps of the other worker shorter.
 static void test_geo_idle(void **state)
 {
     (void)state;
@@ -637,7 +637,7 @@ static void test_shows_are_counted_once(void **state)
     (void)state;
     struct table_config t;
     char one[FILE_PATH_MAX], out[FILE_PATH_MAX];
-    static char text[256]; // a copy, as files_in reuses its memory
+    static char text[256]; // a copy, because files_in reuses its memory
     snprintf(text, sizeof(text), "%s", training_data("once.ffm", 2000, 1000, 0));
     data[0] = text; // each feature is shown twice in a pass
     for (int mode = CONFIG_ASYNC; mode <= CONFIG_SYNC;
@@ -736,7 +736,7 @@ static void saved_within(enum config_mode mode, uint32_t servers, uint32_t worke
     // The data has about eighteen pieces, and enough batches to make a save between two
     // of them, even if the first batches chosen for it were reached before all servers
     // had the request.
-    static char text[256], out[256]; // copies, as files_in reuses its memory
+    static char text[256], out[256]; // copies, because files_in reuses its memory
     snprintf(text, sizeof(text), "%s", training_data("within.ffm", 6000, 100, 3000));
     snprintf(out, sizeof(out), "%s", files_in("whole"));
     data[0] = text;

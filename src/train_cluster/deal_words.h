@@ -1,4 +1,4 @@
-// Stores any bytes as finite floats, as values of rows must be finite. A float is not
+// Stores any bytes as finite floats, because values of rows must be finite. A float is not
 // finite if all 8 bits of its exponent are set. So bit 30, the highest of them, is taken
 // out of 31 words and kept in a 32nd one.
 //

@@ -22,8 +22,8 @@
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 // Tells the scheduler how to read the data: as described in the save with which the run
-// begins, or, without a save, as workers find. Also sends the run's options. Workers must
-// have the same, except options from the save.
+// begins, or, without a save, as the workers find out. Also sends the run's options,
+// which workers must have, too, except those from the save.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);

@@ -3,12 +3,9 @@
 // (course.h) does by messages what course_local does in this process.
 //
 // The driver opens passes and waits for their end. Here `run.parameters` is only a cache
-// of the rows that an evaluation needs, and is empty at its begin. The servers keep the
-// best pass so far, as copies of the tables. Saves and loads are done part by part, so
-// that the driver never has more than one part in memory.
-//
-// Declarations that driver.c, driver_cut.c, driver_publish.c, driver_rows.c and
-// driver_score.c share.
+// of the rows that an evaluation needs; it is empty at the begin of the evaluation. The
+// servers keep the best pass so far, as copies of the tables. Saves and loads are done
+// part by part, so that the driver never has more than one part in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_DRIVER_INTERNAL_H

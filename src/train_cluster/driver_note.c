@@ -128,8 +128,8 @@ void driver_go_on(struct driver *d, const struct run *r)
     d->steps = k->steps;
 }
 
-// A driver before this one may have been killed when a part of the servers had the steps of
-// the pass. So the message says the number of steps after it.
+// An earlier driver may have been killed when only some servers had the steps of the
+// pass. So the message has the number of steps after the pass, not the steps to add.
 int driver_add_steps(struct run *r, uint64_t batches, struct err *e)
 {
     struct driver *d = r->driver;

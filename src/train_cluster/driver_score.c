@@ -39,8 +39,8 @@ static int driver_score_look(struct driver *d, uint16_t type, const void *m,
                         : 0;
 }
 
-// Waits until all pieces are scored. A signal does not interrupt it, just as it does not
-// interrupt a validation by the driver.
+// Waits until all pieces are scored. A signal does not interrupt this wait, just as it
+// does not interrupt a validation by the driver.
 static int follow(struct run *r, const struct msg_pass *m, struct parts *p, struct err *e)
 {
     struct driver *d = r->driver;

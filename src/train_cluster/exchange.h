@@ -81,10 +81,10 @@ enum {
 // process: it pulls whole rows, with states, and pushes their changes, which the server
 // adds.
 //
-// By steps a worker sees its own changes at once: as a batch is pulled before the
-// previous batch is pushed, the worker adds the changes of the previous batch to the
-// pulled rows. If workers take the average of their changes (geo), a `fraction` of a
-// change is pushed and added: 1 / workers. In elastic mode, the change of a weight is the
+// By steps a worker sees its own changes at once: a batch is pulled before the previous
+// batch is pushed, so the worker adds the changes of the previous batch to the pulled
+// rows. If workers take the average of their changes (geo), a `fraction` of a change is
+// pushed and added: 1 / workers. In elastic mode, the change of a weight is the
 // difference between the worker's and the server's value, and both values move towards
 // each other by that fraction of the difference (Zhang, Choromanska & LeCun 2015).
 struct exchange {

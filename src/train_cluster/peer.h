@@ -2,11 +2,11 @@
 // Each does its part of a pass on its own, and they wait for each other at the begin
 // and end of each pass.
 //
-// If all were given the same files, worker i of n takes every n-th piece of them, from
-// piece i on; a worker with files of its own takes all their pieces. In sync mode each
-// computes its share of every batch, and all must see the same files. The first worker
-// makes the saves; the servers have the rows. If a worker dies during a pass, the pass
-// lacks examples, and fails in all other workers.
+// If all workers were given the same files, worker i of n takes every n-th piece of them,
+// from piece i on; a worker with files of its own takes all their pieces. In sync mode
+// each worker computes its share of every batch, and all workers must see the same files.
+// The first worker makes the saves; the servers have the rows. If a worker dies during a
+// pass, the pass lacks examples, and fails in all other workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_PEER_H

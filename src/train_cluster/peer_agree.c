@@ -30,7 +30,7 @@ static int say_of(const struct run *r, uint32_t passes, struct peer_state *ret,
 {
     char *text = NULL;
     struct train_config c = *r->config;
-    // Epochs is not compared: the first worker counts passes from its save on.
+    // `epochs` is not compared: the first worker counts passes from its save on.
     c.epochs = 0;
     TRY(run_options_print(&c, &text, e));
     uint64_t hash = hash_bytes(text, strlen(text), 0);

@@ -10,8 +10,8 @@
 
 struct client;
 
-// Waits at a barrier until all living workers have called this function as often as this
-// one.
+// Waits at a barrier until all living workers have called this function as
+// often as this worker has.
 int peer_meet(struct run *r, struct err *e);
 // Waits for all workers, and checks that they have this worker's options and files (unless
 // each worker has files of its own), and have done `passes` passes of the call. All pushes

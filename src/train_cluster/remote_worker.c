@@ -243,9 +243,9 @@ static int learn_schema(struct remote_worker *w, struct err *e)
     return rc;
 }
 
-// Opens the reader. The data is read as the saved model with which the run begins was;
-// without such a model, as another worker reads it, or else by the options and the first
-// file.
+// Opens the reader. The data is read like the data of the saved model with which the
+// run begins; without such a model, as another worker reads it, or else by the
+// options and the first file.
 static int open_reader(struct remote_worker *w, struct err *e)
 {
     if (w->config->cluster->peer == NULL)

@@ -19,7 +19,7 @@ struct report {
     uint32_t labels;
     double read_seconds; // time spent on reading and parsing
     double wait_seconds; // time spent on waiting for servers
-    // Lines that were skipped; of several workers their sum, and the most of one.
+    // Lines that were skipped: the sum over several workers, and the most of one worker.
     uint64_t bad_lines, most_bad_lines;
     uint64_t data_bytes;    // bytes of data that are in memory now
     bool total;             // this is the sum of all reports so far
@@ -36,8 +36,8 @@ int report_write(const struct report *r, struct buf *b);
 int report_merge(struct buf *to, struct wire_text total, struct wire_text report);
 
 // Takes the next report, or part of a report, from *bytes. Its stream is added to that of
-// the same label in r->stream, or replaces it if it is a total; the rest of *r is
-// overwritten. Returns 1, 0 at the end, or TUG_EDATA.
+// the same label in r->stream, or replaces that stream if the report is a total; the rest
+// of *r is overwritten. Returns 1, 0 at the end, or TUG_EDATA.
 int report_next(const char **bytes, size_t *n, struct report *r);
 
 #endif

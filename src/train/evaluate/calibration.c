@@ -53,7 +53,7 @@ void calibration_make(struct calibration *ret, const struct scored *s, size_t n)
     for (size_t k = 1; k <= CALIBRATION_BINS && first < n; k++) {
         size_t wanted = (size_t)((double)n * (double)k / CALIBRATION_BINS);
         if (wanted <= first && k < CALIBRATION_BINS)
-            // The bins before have taken its examples, because they have equal scores.
+            // Earlier bins have taken the examples of this bin, because they have equal scores.
             continue;
         size_t end = bin_end(s, n, first, wanted);
         ret->bin[ret->n++] = bin_of(s + first, end - first);

@@ -1,5 +1,5 @@
 // See evaluated.h. A part is written as bytes: its numbers, the scores of the examples
-// that count, and as many groups if the part has groups.
+// that count, and, if the part has groups, the group of each score.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluate/evaluated.h"

@@ -97,8 +97,8 @@ static bool is_whole(const struct dense_sums *s, uint32_t a, uint32_t b)
     return first >= s->from && first + size <= s->end;
 }
 
-// Joins sums of micro-batches that are complete halves of a part of the tree
-// without micro-batch `next`.
+// Joins two sums if they are the halves of a part of the tree, and that part does not
+// contain micro-batch `next`.
 static void dense_join(struct dense_sums *s, const struct kernels *k, uint8_t next)
 {
     while (s->n > 1 && tree_joins(s->first[s->n - 2], s->first[s->n - 1], next) &&

@@ -12,7 +12,7 @@
 #include "kit/training.h"
 #include "train/rows/parameters.h"
 
-// Returns whether a micro-batch has examples, and its gradient.
+// Returns whether a micro-batch has examples, and gets its gradient.
 static bool gradient_of(uint64_t round, uint32_t micro, float *add, size_t n)
 {
     if (random_below(1, round, micro, 4) == 0)

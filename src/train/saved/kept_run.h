@@ -1,7 +1,7 @@
-// A driver opens each pass with a note, which has what it knows of the run. If the
-// scheduler and the driver in its process are killed, the next driver reads the note and
-// goes on with the pass. The scheduler keeps the note in its journal. The rows are on the
-// servers, which live on.
+// A driver opens each pass with a note, which has the facts about the run that the driver
+// needs to go on. If the scheduler and the driver in its process are killed, the next
+// driver reads the note and goes on with the pass. The scheduler keeps the note in its
+// journal. The rows are on the servers, which keep running.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_KEPT_RUN_H
@@ -18,7 +18,7 @@ struct kept_run {
     uint64_t examples;      // examples of the pass before; 0: there was no pass
     uint64_t trained;       // examples in all passes so far
     uint64_t saved_batches; // batches of the run at its last save
-    // Number of batches ahead of which the place of a save is chosen.
+    // How many batches ahead the place of a save is chosen.
     uint64_t ahead;
     uint64_t steps;         // number of batches that the servers had counted
     uint64_t epochs_before; // passes before the run was resumed

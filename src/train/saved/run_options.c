@@ -206,8 +206,9 @@ static void show_value(const char *name, const json_t *value, char ret[OPTION_NA
 
 // The options that differ, collected for a message in the form in which they are typed.
 struct differences {
-    const char *and, *here; // the words between two options; the words before the value
-                            // of this process
+    // `and`: the words between two options; `here`: the words before the value of this
+    // process.
+    const char *and, *here;
     const struct options *typed; // only options given here are listed; NULL: all are
     char text[RUN_OPTIONS_TEXT_MAX];
     unsigned left; // options that `text` has no room for

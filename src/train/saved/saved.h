@@ -22,7 +22,7 @@
 #include "train/rows/parameters.h"
 #include "train/saved/saved_run.h"
 
-// The kinds of rows in a save. MODEL: the rows that eval and predict use, which are the
+// The kinds of rows in a save. MODEL: the rows that eval and predict use: those of the
 // best pass if the run had validation, and the mean of the parameters with --average.
 // TRAINING: the rows from which training resumes, if they differ from MODEL. MEAN: the
 // mean of the parameters at the time of the save, if MODEL is another mean.
@@ -54,8 +54,8 @@ struct saved_rows {
 };
 
 // Writes the next save under `out`, which the caller has locked, with the rows of each
-// role; every role but the model may be NULL. Keeps the newest `keep` saves and removes
-// older ones.
+// role; the rows of a role other than MODEL may be NULL. Keeps the newest `keep` saves
+// and removes older ones.
 int saved_write(const char *out, struct team *team,
                 const struct saved_rows *const roles[SAVED_ROLES], struct saved_run *run,
                 uint32_t keep, char ret_dir[FILE_PATH_MAX], struct err *e);

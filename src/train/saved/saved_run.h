@@ -41,9 +41,9 @@ struct saved_options {
     char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
 };
 
-// The options about the length of a run and the intervals of its saves and reports,
-// as the user gave them. A resumed run takes those options from the save that the
-// user does not give again.
+// The options about the length of a run and the intervals of its saves and reports, as
+// the user gave them. If the user does not give such an option again, a resumed run
+// takes it from the save.
 struct saved_plan {
     // If epochs is 0, the save is of an older version and has no plan.
     PLAN_SETTINGS(SETTING_MEMBER, SETTING_MEMBER, SETTING_NOTHING)
