@@ -24,7 +24,11 @@
 #include "base/err.h"
 #include "cluster/bugs.h"
 #include "cluster/roster.h"
+#include "os/clock.h"
 #include "van/van.h"
+
+// Time limit of a member's attempt to connect.
+#define MEMBER_TRY_NS (10 * SECOND_NS)
 
 struct member;
 struct session_who;

@@ -13,7 +13,6 @@
 // an open link may be declared dead after five seconds (--dead-timeout).
 #define MEMBER_SILENCE_NS (10 * SECOND_NS)
 #define MEMBER_GREET_NS (3 * SECOND_NS)
-#define MEMBER_TRY_NS (10 * SECOND_NS) // time limit of one attempt to connect
 
 enum {
     MEMBER_ASKS = 16, // most types of requests under way at the same time

@@ -121,9 +121,7 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
 
 void scheduler_part(struct scheduler *s, van_link link)
 {
-    if (s->keep != NULL)
-        scheduler_keep_close_link(s, link);
-    else
+    if (s->keep == NULL || !outbox_close_link(&s->keep->out, link))
         van_close_link(s->van, link);
 }
 
@@ -518,7 +516,7 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
     s->due = s->idle_look = VAN_NEVER;
     snprintf(s->address, sizeof(s->address), "%s", address);
     s->changed = true;
-    scheduler_keep_serve(s);
+    scheduler_restore_serve(s);
 }
 
 void scheduler_stop(struct scheduler *s, const struct err *why)

@@ -5,7 +5,7 @@
 // keeps.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/scheduler/scheduler_internal.h"
+#include "cluster/scheduler/scheduler_keep.h"
 
 #ifndef NDEBUG
 
@@ -416,6 +416,28 @@ static void leases_know_the_worker(const struct scheduler *s, const struct sched
         assert(leases_has_worker(s->leases, n->n.id) == n->n.alive);
 }
 
+// A scheduler that no longer writes has finished, because nothing that it decides afterwards
+// would outlive it. Messages are sealed only while a group of rows is being written.
+static void journal_is_in_its_state(const struct scheduler *s)
+{
+    const struct keep *k = s->keep;
+    if (k == NULL)
+        return;
+    assert(k->out.sealed <= k->out.n && k->out.n <= k->out.cap);
+    assert(k->state <= KEEP_FAILED);
+    assert(k->state == KEEP_WRITES || (s->finished && s->phase == SCHEDULER_ENDING));
+    assert(k->state == KEEP_WRITES || k->out.sealed == 0);
+}
+
+// The journal's copy of rows that are in ascending order has no more rows than the
+// scheduler, whose nodes and processes are never taken out of their lists.
+static void journal_has_no_other_rows(const struct scheduler *s)
+{
+    const struct keep *k = s->keep;
+    for (enum row_kind kind = ROW_META; k != NULL && kind < ROW_KINDS; kind++)
+        assert(k->of[kind].n <= scheduler_rows_count(s, kind));
+}
+
 static void check_all(const struct scheduler *s)
 {
     nodes_hold(s);
@@ -426,6 +448,7 @@ static void check_all(const struct scheduler *s)
     run_has_one_driver(s);
     forgets_are_in_order(s);
     moves_hold(s);
+    journal_has_no_other_rows(s);
 }
 
 // Checks one entry of each kind after an event, and the next entry after the next event.
@@ -455,6 +478,7 @@ void scheduler_check(struct scheduler *s)
     roster_is_numbered(s);
     encoded_roster_holds(s);
     run_is_in_its_phase(s);
+    journal_is_in_its_state(s);
     leases_check(s->leases);
     if (!sampled_now(s->events, s->n_nodes + s->n_links + s->n_forgets))
         return;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases/leases_internal.h"
+#include "cluster/scheduler/scheduler_keep.h"
 #include "kit/broken.h"
 #include "kit/guest.h"
+#include "kit/journals.h"
 #include "kit/test.h"
 
 static void check(void)
@@ -240,6 +242,27 @@ static void break_left_moves(void)
     w.s->moving.left = 1;
 }
 
+static void break_sealed(void)
+{
+    w.s->keep->out.sealed = w.s->keep->out.n + 1;
+}
+
+static void break_state(void)
+{
+    w.s->keep->state = KEEP_FAILED;
+}
+
+static void break_kept_rows(void)
+{
+    w.s->keep->of[ROW_PROCESS].n++;
+}
+
+static const struct broken with_journal[] = {
+    {"journal_is_in_its_state", break_sealed},
+    {"journal_is_in_its_state", break_state},
+    {"journal_has_no_other_rows", break_kept_rows},
+};
+
 static const struct broken all[] = {
     {"counts_have_room", break_room},
     {"free_place_is_empty", break_free_place},
@@ -287,8 +310,25 @@ static void test_every_invariant_can_fail(void **state)
     world_close(&w);
 }
 
+static void test_invariants_of_a_journal_can_fail(void **state)
+{
+    (void)state;
+    struct memory_journal journal;
+    struct scheduler_options o = world_options(2, 2);
+    journals_open(&journal);
+    o.journal = &journal.base;
+    world_open(&w, 1, &o);
+    guest_add_all(2, 2, true);
+    expect_all_broken(with_journal, sizeof(with_journal) / sizeof(*with_journal), check);
+    world_close(&w);
+    journals_free(&journal);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_invariant_can_fail)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_invariant_can_fail),
+        cmocka_unit_test(test_invariants_of_a_journal_can_fail),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

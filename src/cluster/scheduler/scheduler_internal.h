@@ -385,15 +385,6 @@ void scheduler_moving_free(struct scheduler *s);
 void scheduler_note_admin(struct scheduler *s, uint8_t kind, const char *who,
                           enum wire_role role, const char *from, const char *what);
 
-// Defined in scheduler_keep.c, for a scheduler with a journal: the message, roster
-// or closing is delayed until the state is durable. scheduler_keep_send_roster
-// takes over one use of x.
-void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
-                         uint64_t request, const void *msg);
-void scheduler_keep_send_roster(struct scheduler *s, van_link link, uint64_t request,
-                                struct encoded_roster *x);
-void scheduler_keep_close_link(struct scheduler *s, van_link link);
-
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);
 // Marks the work of all workers from time to time, so that scheduler_json can show the

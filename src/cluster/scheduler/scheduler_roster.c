@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "cluster/ring.h"
-#include "cluster/scheduler/scheduler_internal.h"
+#include "cluster/scheduler/scheduler_keep.h"
 
 enum {
     SMALL_CLUSTER = 256, // largest number of nodes that get each roster without a pause
@@ -248,7 +248,7 @@ void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link l
     const struct van_release release = {scheduler_drop_roster, x};
     x->users++;
     if (s->keep != NULL) {
-        scheduler_keep_send_roster(s, link, request, x);
+        outbox_send_roster(&s->keep->out, link, request, x);
         return;
     }
     (void)van_send(s->van, link, MSG_ROSTER, request, &x->msg, &release);

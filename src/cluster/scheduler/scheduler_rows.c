@@ -72,6 +72,17 @@ static void row_cluster(struct row *r, struct scheduler *s)
     row_text(r, s->moving.why, sizeof(s->moving.why));
 }
 
+static void row_group(struct row *r, struct scheduler *s, uint32_t i)
+{
+    ROW_NUMBER(r, s->groups[i].completed);
+}
+
+static uint32_t groups(const struct scheduler *s)
+{
+    (void)s;
+    return SCHEDULER_GROUPS;
+}
+
 static void row_partitions(struct row *r, const struct scheduler *s, uint32_t **p)
 {
     size_t bytes = ((size_t)1 << s->roster.partition_bits) * sizeof(**p);
@@ -81,6 +92,32 @@ static void row_partitions(struct row *r, const struct scheduler *s, uint32_t **
     }
     if (*p != NULL)
         row_bytes(r, *p, bytes);
+}
+
+static void row_owners(struct row *r, struct scheduler *s, uint32_t i)
+{
+    row_partitions(r, s, &s->roster.owners[i]);
+}
+
+static uint32_t spaces_owned(const struct scheduler *s)
+{
+    return s->roster.epoch != 0 ? WIRE_SPACES : 0;
+}
+
+static void row_wanted(struct row *r, struct scheduler *s, uint32_t i)
+{
+    row_partitions(r, s, &s->moving.wanted[i]);
+}
+
+static uint32_t spaces_planned(const struct scheduler *s)
+{
+    return s->moving.wanted[WIRE_SPACES - 1] != NULL ? WIRE_SPACES : 0;
+}
+
+static bool is_space(struct scheduler *s, uint32_t i)
+{
+    (void)s;
+    return i < WIRE_SPACES;
 }
 
 static void row_moves(struct row *r, struct scheduler *s)
@@ -108,8 +145,9 @@ static void row_moves(struct row *r, struct scheduler *s)
     }
 }
 
-static void row_node(struct row *r, struct scheduler *s, struct sched_node *n)
+static void row_node(struct row *r, struct scheduler *s, uint32_t i)
 {
+    struct sched_node *n = &s->nodes[i];
     // A server that was told to leave, or a node that missed the end.
     bool stopped = n->stop_at != 0 && (s->phase == SCHEDULER_RUNNING || !n->n.alive);
     ROW_NUMBER(r, n->used);
@@ -139,6 +177,19 @@ static void row_node(struct row *r, struct scheduler *s, struct sched_node *n)
         n->stop_at = stopped;
 }
 
+static uint32_t nodes(const struct scheduler *s)
+{
+    return s->n_nodes;
+}
+
+static bool make_node(struct scheduler *s, uint32_t i)
+{
+    if (i != s->n_nodes || i >= ROSTER_MAX_NODES)
+        return i < s->n_nodes;
+    return scheduler_grow(&s->nodes, &s->n_nodes, &s->cap_nodes, sizeof(*s->nodes)) !=
+           NULL;
+}
+
 // Only completed generations are kept: a process whose barrier is not complete asks
 // again, and brings its bytes again.
 static void row_barriers(struct row *r, const struct scheduler *s, struct process *p)
@@ -155,8 +206,9 @@ static void row_barriers(struct row *r, const struct scheduler *s, struct proces
     }
 }
 
-static void row_process(struct row *r, const struct scheduler *s, struct process *p)
+static void row_process(struct row *r, struct scheduler *s, uint32_t i)
 {
+    struct process *p = &s->processes[i];
     ROW_NUMBER(r, p->used);
     ROW_NUMBER(r, p->process);
     ROW_NUMBER(r, p->role);
@@ -171,6 +223,19 @@ static void row_process(struct row *r, const struct scheduler *s, struct process
     ROW_NUMBER(r, p->beats);
     row_barriers(r, s, p);
     r->bad |= p->role > WIRE_DRIVER;
+}
+
+static uint32_t processes(const struct scheduler *s)
+{
+    return s->n_processes;
+}
+
+static bool make_process(struct scheduler *s, uint32_t i)
+{
+    if (i != s->n_processes || i >= ROSTER_MAX_NODES)
+        return i < s->n_processes;
+    return scheduler_grow(&s->processes, &s->n_processes, &s->cap_processes,
+                          sizeof(*s->processes)) != NULL;
 }
 
 static void row_collected(struct row *r, struct scheduler *s)
@@ -209,75 +274,66 @@ static void row_forgets(struct row *r, struct scheduler *s)
     }
 }
 
-uint32_t scheduler_rows_count(const struct scheduler *s, enum row_kind kind)
+// How a kind of row is written and read: by `only` if there is one row of the kind, else
+// by `each`.
+struct kind {
+    void (*only)(struct row *r, struct scheduler *s);
+    void (*each)(struct row *r, struct scheduler *s, uint32_t i);
+    uint32_t (*count)(const struct scheduler *s); // the number of rows for `each`
+    // Makes the entry into which row i is read, if it is missing; false if it can't be.
+    // Rows of a kind are in ascending order. NULL: all entries exist.
+    bool (*make)(struct scheduler *s, uint32_t i);
+    enum bug bug; // an injected bug that leaves out changes of these rows
+};
+
+static const struct kind kinds[ROW_KINDS] = {
+    [ROW_META] = {.only = row_meta},
+    [ROW_CLUSTER] = {.only = row_cluster, .bug = WITHOUT_ROW_CLUSTER},
+    [ROW_GROUP] = {.each = row_group, .count = groups, .bug = WITHOUT_ROW_GROUP},
+    [ROW_OWNERS] = {.each = row_owners,
+                    .count = spaces_owned,
+                    .make = is_space,
+                    .bug = WITHOUT_ROW_OWNERS},
+    [ROW_WANTED] = {.each = row_wanted,
+                    .count = spaces_planned,
+                    .make = is_space,
+                    .bug = WITHOUT_ROW_WANTED},
+    [ROW_MOVES] = {.only = row_moves, .bug = WITHOUT_ROW_MOVES},
+    [ROW_PROCESS] = {.each = row_process,
+                     .count = processes,
+                     .make = make_process,
+                     .bug = WITHOUT_ROW_PROCESS},
+    [ROW_NODE] = {.each = row_node,
+                  .count = nodes,
+                  .make = make_node,
+                  .bug = WITHOUT_ROW_NODE},
+    [ROW_COLLECTED] = {.only = row_collected, .bug = WITHOUT_ROW_COLLECTED},
+    [ROW_FORGETS] = {.only = row_forgets, .bug = WITHOUT_ROW_FORGETS},
+};
+
+enum bug scheduler_row_bug(uint32_t kind)
 {
-    switch (kind) {
-    case ROW_OWNERS:
-        return s->roster.epoch != 0 ? WIRE_SPACES : 0;
-    case ROW_WANTED:
-        return s->moving.wanted[WIRE_SPACES - 1] != NULL ? WIRE_SPACES : 0;
-    case ROW_NODE:
-        return s->n_nodes;
-    case ROW_PROCESS:
-        return s->n_processes;
-    case ROW_GROUP:
-        return SCHEDULER_GROUPS;
-    default:
-        return 1;
-    }
+    static const enum bug of_leases[LEASES_ROWS] = {
+        [LEASES_ROW_DATA] = WITHOUT_ROW_DATA,
+        [LEASES_ROW_PASS] = WITHOUT_ROW_PASS,
+        [LEASES_ROW_WORK] = WITHOUT_ROW_WORK,
+        [LEASES_ROW_PIECES] = WITHOUT_ROW_PIECES,
+        [LEASES_ROW_REPORT] = WITHOUT_ROW_REPORT,
+    };
+    return kind >= ROW_LEASES ? of_leases[kind - ROW_LEASES] : kinds[kind].bug;
 }
 
-// Makes room for the entry into which a row is read. Rows of one kind are in ascending
-// order.
-static bool make_entry(struct scheduler *s, enum row_kind kind, uint32_t i)
+uint32_t scheduler_rows_count(const struct scheduler *s, enum row_kind kind)
 {
-    if (kind == ROW_NODE && i == s->n_nodes && i < ROSTER_MAX_NODES)
-        return scheduler_grow(&s->nodes, &s->n_nodes, &s->cap_nodes, sizeof(*s->nodes)) !=
-               NULL;
-    if (kind == ROW_PROCESS && i == s->n_processes && i < ROSTER_MAX_NODES)
-        return scheduler_grow(&s->processes, &s->n_processes, &s->cap_processes,
-                              sizeof(*s->processes)) != NULL;
-    if (kind == ROW_OWNERS || kind == ROW_WANTED)
-        return i < WIRE_SPACES;
-    return i < scheduler_rows_count(s, kind);
+    return kinds[kind].count != NULL ? kinds[kind].count(s) : 1;
 }
 
 static void row_any(struct row *r, struct scheduler *s, enum row_kind kind, uint32_t i)
 {
-    switch (kind) {
-    case ROW_META:
-        row_meta(r, s);
-        return;
-    case ROW_CLUSTER:
-        row_cluster(r, s);
-        return;
-    case ROW_GROUP:
-        ROW_NUMBER(r, s->groups[i].completed);
-        return;
-    case ROW_OWNERS:
-        row_partitions(r, s, &s->roster.owners[i]);
-        return;
-    case ROW_WANTED:
-        row_partitions(r, s, &s->moving.wanted[i]);
-        return;
-    case ROW_MOVES:
-        row_moves(r, s);
-        return;
-    case ROW_NODE:
-        row_node(r, s, &s->nodes[i]);
-        return;
-    case ROW_PROCESS:
-        row_process(r, s, &s->processes[i]);
-        return;
-    case ROW_COLLECTED:
-        row_collected(r, s);
-        return;
-    case ROW_FORGETS:
-        row_forgets(r, s);
-        return;
-    default:
-        r->bad = true;
-    }
+    if (kinds[kind].only != NULL)
+        kinds[kind].only(r, s);
+    else
+        kinds[kind].each(r, s, i);
 }
 
 int scheduler_row_write(struct scheduler *s, enum row_kind kind, uint32_t i,
@@ -292,7 +348,8 @@ int scheduler_row_read(struct scheduler *s, enum row_kind kind, uint32_t i,
                        const void *bytes, size_t n)
 {
     struct row r = {.from = bytes, .n = n};
-    if (!make_entry(s, kind, i))
+    bool (*make)(struct scheduler *, uint32_t) = kinds[kind].make;
+    if (make != NULL ? !make(s, i) : i >= scheduler_rows_count(s, kind))
         return TUG_EDATA;
     row_any(&r, s, kind, i);
     return r.bad || r.n != 0 ? TUG_EDATA : 0;

@@ -1,0 +1,38 @@
+// Messages, rosters and closings of links that a scheduler with a journal sends, in their
+// order, when its state is durable (scheduler_keep.c).
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_SCHEDULER_OUTBOX_H
+#define TUG_CLUSTER_SCHEDULER_OUTBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "van/van.h"
+
+struct encoded_roster;
+struct outgoing;
+
+struct outbox {
+    struct outgoing *list;
+    uint32_t n, cap;
+    uint32_t
+        sealed; // the first of these wait for the last group, the others for the next
+};
+
+// Add a copy of a message, or a roster, of which one use is taken over. If memory is short
+// or too many wait, the message is lost, as on the network.
+void outbox_send(struct outbox *b, van_link link, uint16_t type, uint64_t request,
+                 const void *msg);
+void outbox_send_roster(struct outbox *b, van_link link, uint64_t request,
+                        struct encoded_roster *x);
+// Returns false if memory is short, so that the caller closes the link at once.
+bool outbox_close_link(struct outbox *b, van_link link);
+
+void outbox_seal(struct outbox *b); // all that waits now waits for the same group
+void outbox_release_sealed(struct outbox *b, struct van *v); // sends what is sealed
+void outbox_release(struct outbox *b, struct van *v);        // sends all
+void outbox_drop(struct outbox *b);                          // drops all
+void outbox_free(struct outbox *b);
+
+#endif
