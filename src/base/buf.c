@@ -149,3 +149,10 @@ void buf_free(struct buf *b)
     mem_free(b->data);
     *b = BUF_INIT(b->max);
 }
+
+void buf_wipe(struct buf *b)
+{
+    if (b->data != NULL)
+        explicit_bzero(b->data, b->cap);
+    buf_free(b);
+}

@@ -36,5 +36,6 @@ void buf_clear(struct buf *b);      // empties the buffer but keeps the memory
 // an error that memory is short.
 int buf_error(const struct buf *b, const char *what, struct err *e);
 void buf_free(struct buf *b);
+void buf_wipe(struct buf *b); // frees a secret: fills the memory with zeros first
 
 #endif

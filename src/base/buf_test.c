@@ -181,6 +181,21 @@ static void test_error(void **state)
     buf_free(&b);
 }
 
+static void test_wiped(void **state)
+{
+    (void)state;
+    long before = mem_live();
+    struct buf b = BUF_INIT(8);
+    buf_wipe(&b);
+    assert_int_equal(buf_add(&b, "secret", 6), 0);
+    buf_wipe(&b);
+    assert_int_equal(mem_live(), before);
+    assert_null(b.data);
+    assert_int_equal(b.len, 0);
+    assert_int_equal(buf_add(&b, "12345678", 8), 0); // the maximum is as before
+    buf_wipe(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_printf),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_numbers),
+        cmocka_unit_test(test_wiped),
         cmocka_unit_test(test_filled_by_hand),
         cmocka_unit_test(test_out_of_memory_changes_nothing),
     };

@@ -153,9 +153,7 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
         rc = read_pem(v->dir, "ca.pem", &ca_cert, e);
     if (rc == 0)
         rc = tls_make_node(buf_str(&ca_key), buf_str(&ca_cert), &node, key, cert, e);
-    if (ca_key.data != NULL)
-        explicit_bzero(ca_key.data, ca_key.len);
-    buf_free(&ca_key);
+    buf_wipe(&ca_key);
     buf_free(&ca_cert);
     return rc == 0 ? write_pair(v->dir, v->name, key, cert, e) : rc;
 }
@@ -208,9 +206,7 @@ static int cert_command(const void *values, const struct options *o, struct err 
         rc = err_set(
             e, TUG_EUSAGE,
             "the action is missing: 'tug cert ca', 'tug cert node' or 'tug cert token'");
-    if (key.data != NULL)
-        explicit_bzero(key.data, key.len);
-    buf_free(&key);
+    buf_wipe(&key);
     buf_free(&cert);
     return rc;
 }

@@ -47,9 +47,7 @@ int etcd_client_open(struct etcd_client *c, const struct etcd_place *place,
 void etcd_client_close(struct etcd_client *c)
 {
     post_close(c->post);
-    if (c->answer.cap > 0)
-        explicit_bzero(c->answer.data, c->answer.cap); // may contain keys
-    buf_free(&c->answer);
+    buf_wipe(&c->answer); // may contain keys
     explicit_bzero(c->token, sizeof(c->token));
     c->post = NULL;
 }
@@ -149,7 +147,7 @@ static enum etcd_answer authenticate(struct etcd_client *c, double seconds, stru
     if (buf_add(&body, "{\"name\":", 8) != 0 || buf_json(&body, c->place->user) != 0 ||
         buf_add(&body, ",\"password\":", 12) != 0 ||
         buf_json(&body, c->place->password) != 0 || buf_add(&body, "}", 1) != 0) {
-        buf_free(&body);
+        buf_wipe(&body);
         err_nomem(e, "a request");
         return ETCD_REFUSED;
     }
@@ -158,8 +156,7 @@ static enum etcd_answer authenticate(struct etcd_client *c, double seconds, stru
     const char *token = json_string_value(json_object_get(answer, "token"));
     if (kind == ETCD_OK)
         snprintf(c->token, sizeof(c->token), "%s", token != NULL ? token : "");
-    explicit_bzero(body.data, body.cap);
-    buf_free(&body);
+    buf_wipe(&body);
     json_decref(answer);
     return kind;
 }

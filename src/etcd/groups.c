@@ -63,9 +63,7 @@ static bool make_put(struct buf *b, const struct part *p)
               etcd_add_text(b, "key", p->key) == 0 && buf_add(b, ",", 1) == 0 &&
               etcd_add_bytes(b, "value", value.data, value.len) == 0 &&
               buf_add(b, "}}", 2) == 0;
-    if (value.cap > 0)
-        explicit_bzero(value.data, value.cap);
-    buf_free(&value);
+    buf_wipe(&value);
     return ok;
 }
 
@@ -278,11 +276,7 @@ int etcd_groups_read(struct etcd_journal *j,
     if (rc == 0 && r.group == 0)
         rc = damaged(&r, "its first group is missing", e);
     j->group = r.group; // a group without its last part does not count
-    if (r.text.cap > 0)
-        explicit_bzero(r.text.data, r.text.cap);
-    if (r.bytes.cap > 0)
-        explicit_bzero(r.bytes.data, r.bytes.cap);
-    buf_free(&r.text);
-    buf_free(&r.bytes);
+    buf_wipe(&r.text);
+    buf_wipe(&r.bytes);
     return rc;
 }

@@ -192,12 +192,8 @@ static void etcd_close(struct journal *base)
         etcd_lease_give_up(j);
     etcd_client_close(&j->asks);
     etcd_client_close(&j->beats);
-    struct buf *secret[] = {&j->body, &j->todo};
-    for (size_t i = 0; i < sizeof(secret) / sizeof(*secret); i++) {
-        if (secret[i]->cap > 0)
-            explicit_bzero(secret[i]->data, secret[i]->cap);
-        buf_free(secret[i]);
-    }
+    buf_wipe(&j->body);
+    buf_wipe(&j->todo);
     pthread_mutex_destroy(&j->mutex);
     pthread_cond_destroy(&j->changed);
     explicit_bzero(&j->place, sizeof(j->place));

@@ -376,9 +376,7 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
         tell_began(r, role, rank);
     argv_free(&argv);
     argv_free(&env);
-    if (input.data != NULL)
-        explicit_bzero(input.data, input.len);
-    buf_free(&input);
+    buf_wipe(&input);
     return rc;
 }
 

@@ -14,13 +14,6 @@
 
 enum { PEM_MAX = 256 << 10, CA_DAYS = 30 };
 
-static void wipe(struct buf *b)
-{
-    if (b->data != NULL)
-        explicit_bzero(b->data, b->len);
-    buf_free(b);
-}
-
 static int read_given(struct secrets *s, const char *const files[3], struct err *e)
 {
     s->given = BUF_INIT(PEM_MAX);
@@ -34,7 +27,7 @@ static int read_given(struct secrets *s, const char *const files[3], struct err 
         if (rc == 0 && (buf_add(&s->given, one.data, one.len) != 0 ||
                         buf_add(&s->given, "\n", 1) != 0))
             rc = err_set(e, TUG_EDATA, "'%s' is too long for a key", files[i]);
-        wipe(&one);
+        buf_wipe(&one);
         TRY(rc);
     }
     return 0;
@@ -56,9 +49,9 @@ int secrets_open(struct secrets *s, const char *ca, const char *cert, const char
 
 void secrets_close(struct secrets *s)
 {
-    wipe(&s->ca_key);
-    wipe(&s->ca_cert);
-    wipe(&s->given);
+    buf_wipe(&s->ca_key);
+    buf_wipe(&s->ca_cert);
+    buf_wipe(&s->given);
 }
 
 static int add_pem(struct buf *ret, const struct buf *parts[3], struct err *e)
@@ -83,8 +76,8 @@ int secrets_node(const struct secrets *s, const char *name, const char *role,
     int rc = tls_make_node(s->ca_key.data, s->ca_cert.data, &node, &key, &cert, e);
     if (rc == 0)
         rc = add_pem(ret, (const struct buf *[3]){&s->ca_cert, &cert, &key}, e);
-    wipe(&key);
-    wipe(&cert);
+    buf_wipe(&key);
+    buf_wipe(&cert);
     return rc;
 }
 

@@ -103,9 +103,7 @@ static int read_token(struct trust *t, const char *path, read_function *read_sec
     else
         hash_token(b.data, n, t->token);
     t->needs_token = rc == 0;
-    if (b.data != NULL)
-        OPENSSL_cleanse(b.data, b.cap);
-    buf_free(&b);
+    buf_wipe(&b);
     return rc;
 }
 
@@ -151,9 +149,7 @@ int trust_open(struct trust *t, const struct monitor_address *a,
 
 void trust_close(struct trust *t)
 {
-    if (t->key.data != NULL)
-        OPENSSL_cleanse(t->key.data, t->key.cap);
-    buf_free(&t->key);
+    buf_wipe(&t->key);
     buf_free(&t->cert);
     X509_free(t->x);
     OPENSSL_cleanse(t->token, sizeof(t->token));

@@ -85,9 +85,7 @@ static int read_file_key(EVP_PKEY **ret, const char *path, struct err *e)
                 e, TUG_EDATA,
                 "%s does not hold a private key in PEM form without a password", path);
     }
-    if (text.data != NULL)
-        OPENSSL_cleanse(text.data, text.cap);
-    buf_free(&text);
+    buf_wipe(&text);
     return rc;
 }
 

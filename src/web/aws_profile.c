@@ -157,9 +157,7 @@ static int read_one(struct aws_profile *p, const char *variable, const char *usu
     int rc = file_read(path, &b, e);
     if (rc == 0)
         rc = take_file(p, b.data, b.len, path, config, e);
-    if (b.data != NULL)
-        explicit_bzero(b.data, b.len);
-    buf_free(&b);
+    buf_wipe(&b);
     return rc;
 }
 

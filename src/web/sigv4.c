@@ -97,11 +97,9 @@ static int signature(const struct sigv4 *s, struct hex *ret)
         (!derive(s, &secret, &key) || !hmac(&key, HASH_BYTES, text.data, text.len, &key)))
         rc = TUG_ENOMEM;
     *ret = to_hex(&key);
-    if (secret.data != NULL)
-        OPENSSL_cleanse(secret.data, secret.len);
     OPENSSL_cleanse(&key, sizeof key);
     buf_free(&text);
-    buf_free(&secret);
+    buf_wipe(&secret);
     return rc;
 }
 

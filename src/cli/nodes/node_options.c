@@ -266,7 +266,5 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
 void opened_node_close(struct opened_node *n)
 {
     node_close(&n->node);
-    if (n->pem.data != NULL)
-        explicit_bzero(n->pem.data, n->pem.len);
-    buf_free(&n->pem);
+    buf_wipe(&n->pem);
 }

@@ -174,14 +174,6 @@ static int read_file(const struct file_journal *f, struct buf *b, struct err *e)
     return file_read(f->path, b, e);
 }
 
-// Frees the bytes of a journal, which contain a key.
-static void forget_file(struct buf *b)
-{
-    if (b->len > 0)
-        explicit_bzero(b->data, b->len);
-    buf_free(b);
-}
-
 static int file_journal_replay(struct journal *j,
                                int (*each)(void *ctx, const void *bytes, size_t n,
                                            struct err *e),
@@ -193,7 +185,7 @@ static int file_journal_replay(struct journal *j,
     int rc = read_file(f, &b, e);
     if (rc == 0)
         rc = journal_read(b.data, b.len, f->path, &end, each, ctx, e);
-    forget_file(&b);
+    buf_wipe(&b);
     return rc;
 }
 
@@ -232,7 +224,7 @@ static int take_file(struct file_journal *f, struct err *e)
         memcpy(&head, b.data, sizeof(head));
         f->random = head.random;
     }
-    forget_file(&b);
+    buf_wipe(&b);
     TRY(rc);
     TRY(open_again(f, e));
     if (fstat(f->fd, &st) != 0)

@@ -84,6 +84,7 @@ void scheduler_close(struct scheduler *s)
     scheduler_collected_free(s);
     mem_free(s->processes);
     mem_free(s->forgets);
+    explicit_bzero(s->o.session_key, sizeof(s->o.session_key));
     mem_free(s);
 }
 

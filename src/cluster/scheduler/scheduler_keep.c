@@ -218,11 +218,11 @@ void scheduler_keep_close(struct scheduler *s)
         return;
     for (int kind = 0; kind < ROW_KINDS; kind++) {
         for (uint32_t i = 0; i < k->of[kind].n; i++)
-            buf_free(&k->of[kind].rows[i]);
+            buf_wipe(&k->of[kind].rows[i]); // one of them has the key of sessions
         mem_free(k->of[kind].rows);
     }
-    buf_free(&k->group);
-    buf_free(&k->row);
+    buf_wipe(&k->group);
+    buf_wipe(&k->row);
     outbox_free(&k->out);
     mem_free(k);
     s->keep = NULL;
