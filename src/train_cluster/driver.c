@@ -145,6 +145,13 @@ struct state {
     int rc; // the result of reading the reports
 };
 
+// A total takes the place of all reports before it, as it does in report_next.
+static void clear_counts(struct driver *d)
+{
+    d->read_seconds = d->wait_seconds = 0;
+    d->bad_lines = 0;
+}
+
 static void take_state(void *ctx, const union wire_any *m)
 {
     struct state *s = ctx;
@@ -155,13 +162,14 @@ static void take_state(void *ctx, const union wire_any *m)
     struct report r = {.stream = d->stream, .labels = d->labels, .keys = &d->known};
     int rc;
     while ((rc = report_next(&bytes, &n, &r)) == 1) {
-        uint64_t had = r.total ? 0 : d->bad_lines;
-        d->read_seconds = (r.total ? 0 : d->read_seconds) + r.read_seconds;
-        d->wait_seconds = (r.total ? 0 : d->wait_seconds) + r.wait_seconds;
+        if (r.total)
+            clear_counts(d);
+        d->read_seconds += r.read_seconds;
+        d->wait_seconds += r.wait_seconds;
         if (!d->all_read_all)
-            d->bad_lines = had + r.bad_lines;
-        else
-            d->bad_lines = r.most_bad_lines > had ? r.most_bad_lines : had;
+            d->bad_lines += r.bad_lines;
+        else if (r.most_bad_lines > d->bad_lines)
+            d->bad_lines = r.most_bad_lines;
         d->data_bytes = r.data_bytes > d->data_bytes ? r.data_bytes : d->data_bytes;
     }
     s->rc = rc;

@@ -170,11 +170,7 @@ static void join_fixed(struct fixed *to, const struct fixed *x)
     to->squares += x->squares;
     to->read_seconds += x->read_seconds;
     to->wait_seconds += x->wait_seconds;
-    to->keys.last = larger(to->keys.last, x->keys.last);
-    to->keys.first_inverted = larger(to->keys.first_inverted, x->keys.first_inverted);
-    to->keys.fields_end = larger(to->keys.fields_end, x->keys.fields_end);
-    to->keys.fields_first_inverted = larger(to->keys.fields_first_inverted,
-                                            x->keys.fields_first_inverted);
+    numbering_range_join(&to->keys, x->keys);
 }
 
 static bool look_at_bucket(const struct part *p, uint32_t i, struct bucket *ret)

@@ -49,6 +49,14 @@ void numbering_join(struct numbering *to, struct numbering_range from)
     raise_to(&to->fields_first_inverted, from.fields_first_inverted);
 }
 
+void numbering_range_join(struct numbering_range *to, struct numbering_range from)
+{
+    struct numbering both = {0};
+    numbering_join(&both, *to);
+    numbering_join(&both, from);
+    *to = numbering_range(&both);
+}
+
 void numbering_copy(struct numbering *to, const struct numbering *from)
 {
     atomic_store(&to->last, atomic_load(&from->last));

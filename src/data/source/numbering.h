@@ -43,6 +43,7 @@ static inline struct numbering_range numbering_range(const struct numbering *n)
                                     n->fields_first_inverted};
 }
 void numbering_join(struct numbering *to, struct numbering_range from);
+void numbering_range_join(struct numbering_range *to, struct numbering_range from);
 
 static inline bool numbering_any(const struct numbering *n)
 {
