@@ -110,6 +110,19 @@ int disk_open(struct sim_disk *d, uint64_t random, struct err *e)
     return make_file(d, "", 0, e);
 }
 
+int disk_part(struct sim_disk *copy, struct disk_user *u, struct err *e)
+{
+    const struct sim_disk *d = u->disk;
+    *copy = (struct sim_disk){.file = BUF_INIT(MOST),
+                              .random = d->random,
+                              .dies_at = UINT64_MAX,
+                              .processes = u->process};
+    u->disk = copy;
+    return buf_add(&copy->file, d->file.data, d->file.len) == 0
+               ? 0
+               : err_nomem(e, "a copy of the simulated disk");
+}
+
 void disk_close(struct sim_disk *d)
 {
     buf_free(&d->file);

@@ -32,6 +32,9 @@ struct sim_disk {
     bool died;
 };
 
+// Lets the process go on with a copy of the disk, which its writes change from now on, as on
+// another machine.
+int disk_part(struct sim_disk *copy, struct disk_user *u, struct err *e);
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e);
 void disk_close(struct sim_disk *d);
 // Begins another process, which cuts an unfinished group off. *u must not move.

@@ -50,6 +50,7 @@ int sim_process_open(struct sim_process **ret, struct sim *s,
     p->main = main;
     p->node.cluster = o->cluster;
     p->node.process = o->process;
+    p->node.generation = o->generation;
     snprintf(p->node.scheduler, sizeof(p->node.scheduler), "%s", o->scheduler);
     snprintf(name, sizeof(name), "heartbeats%llu", (unsigned long long)o->process);
     TRY(heartbeat_open(&p->heartbeat, &p->node, &p->lost, e));

@@ -3,18 +3,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/restarts.h"
 
+#include <string.h>
+
 #include "base/random.h"
-#include "cluster/scheduler/scheduler_internal.h"
+#include "cluster/scheduler/scheduler_keep.h"
 #include "kit/sim_internal.h"
 #include "kit/stage.h"
 
 // Stream of random numbers, which differs from those of the worlds.
 enum { RESTARTS = 0x600, REPLACED };
-enum { MOST_DEATHS = 6 };
+enum { MOST_DEATHS = 6, ROWS_MAX = 1 << 24 };
+
+// All members learn of a scheduler within this time from a server that has joined it.
+#define HEARD_NS (3 * SECOND)
+// The time in which workers connect to servers when all have joined.
+#define LINKS_NS (SECOND / 2)
 
 static uint64_t draw(struct stage *s, uint64_t n)
 {
     return random_below(s->o->seed, RESTARTS, s->restarts.draws++, n);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+bool restarts_parts(const struct stage *s)
+{
+    return s->o->keeps && s->world->parts &&
+           random_below(s->o->seed, REPLACED, UINT32_MAX, 8) == 0;
 }
 
 // Chooses the next death: in one of the next writes, often in the first ones, or at a time.
@@ -25,13 +43,49 @@ static void plan(struct stage *s)
     r->disk.dies_at = UINT64_MAX;
     if (r->left == 0)
         return;
-    r->left--;
-    if (draw(s, 4) == 0)
+    r->left = restarts_parts(s) ? 0 : r->left - 1;
+    if (draw(s, 4) == 0 || restarts_parts(s))
         r->dies_time = sim_now(s->sim) + draw(s, 2 * SECOND);
     else
         r->disk.dies_at = r->disk.commits + 1 + draw(s, (uint64_t)1 << draw(s, 7));
     r->disk.how = (enum disk_death)draw(s, DISK_DEATHS);
     r->disk.part = draw(s, UINT32_MAX);
+}
+
+// Appends the rows whose loss no node would notice.
+static int quiet_rows(struct scheduler *s, struct buf *to)
+{
+    static const enum row_kind kinds[] = {ROW_WANTED, ROW_MOVES, ROW_FORGETS};
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
+        for (uint32_t i = 0; i < scheduler_rows_count(s, kinds[k]); i++)
+            TRY(scheduler_row_write(s, kinds[k], i, to));
+    return 0;
+}
+
+// Keeps what the next scheduler must have, if all of it is durable: the world may have
+// changed something since the scheduler's last round of events.
+static void look_at_rows(struct stage *s)
+{
+    struct restarts *r = &s->restarts;
+    const struct sim_van *v = (const struct sim_van *)s->scheduler_van;
+    buf_free(&r->rows);
+    r->rows = BUF_INIT(ROWS_MAX);
+    r->knows = !r->disk.died && !sim_is_stopped(s->scheduler_van) &&
+               s->sim->tick_at[v->slot] > s->sim->now &&
+               quiet_rows(s->scheduler, &r->rows) == 0;
+}
+
+static void check_rows(struct stage *s, struct scheduler *fresh)
+{
+    struct restarts *r = &s->restarts;
+    struct buf rows = BUF_INIT(ROWS_MAX);
+    if (r->knows && quiet_rows(fresh, &rows) == 0 &&
+        (rows.len != r->rows.len ||
+         (rows.len > 0 && memcmp(rows.data, r->rows.data, rows.len) != 0)))
+        stage_failed(s, "a scheduler does not have the moves, the wanted owners or the "
+                        "pieces to be forgotten of the one before");
+    r->knows = false;
+    buf_free(&rows);
 }
 
 static int start(struct stage *s, struct err *e)
@@ -45,6 +99,7 @@ static int start(struct stage *s, struct err *e)
     if (r->starts > 1) // its clock may have been set back
         o.session_base = draw(s, 2 * o.session_base);
     TRY(scheduler_open(&fresh, &o, e));
+    check_rows(s, fresh);
     if (r->old != s->scheduler || s->scheduler == NULL) {
         van_free(s->scheduler_van);
         scheduler_close(s->scheduler);
@@ -88,12 +143,31 @@ static void end_old(struct stage *s)
     }
     r->old = NULL;
     r->old_van = NULL;
+    disk_close(&r->copy);
 }
 
 void restarts_close(struct stage *s)
 {
     end_old(s);
+    buf_free(&s->restarts.rows);
     disk_close(&s->restarts.disk);
+}
+
+// Breaks the links between the scheduler and a server. Returns false if it knows none.
+static bool lose_sight(struct stage *s)
+{
+    uint64_t first = random_below(s->o->seed, REPLACED, 400 + s->restarts.deaths,
+                                  STAGE_PLACES);
+    for (uint32_t i = 0; i < s->n_servers; i++) {
+        const struct stage_server *x = &s->servers[(first + i) % s->n_servers];
+        if (!stage_is_there(x) || member_id(shard_member(x->shard)) == 0 ||
+            stage_was_drained(s, x))
+            continue;
+        sim_break(s->sim, s->scheduler_van, x->van);
+        s->restarts.seer = (uint32_t)(x - s->servers);
+        return true;
+    }
+    return false;
 }
 
 // Stops the scheduler, which will go on after another one was started.
@@ -102,11 +176,19 @@ static void stop_for_a_while(struct stage *s)
     struct restarts *r = &s->restarts;
     uint64_t until = r->start_at +
                      random_below(s->o->seed, REPLACED, 100 + r->deaths, 10 * SECOND);
+    uint64_t most = SECOND;
+    struct err e;
     end_old(s);
     r->old = s->scheduler;
     r->old_van = s->scheduler_van;
     r->replaced++;
-    r->old_until = until + random_below(s->o->seed, REPLACED, 200 + r->deaths, SECOND);
+    if (restarts_parts(s) && lose_sight(s) &&
+        disk_part(&r->copy, &r->users[r->starts % RESTARTS_MOST], &e) == 0) {
+        r->told_at = r->start_at + HEARD_NS / 2;
+        until = later(until, r->start_at + HEARD_NS);
+        most = 60 * SECOND;
+    }
+    r->old_until = until + random_below(s->o->seed, REPLACED, 200 + r->deaths, most);
     sim_unlisten(s->sim, (struct sim_van *)s->scheduler_van);
     sim_stop(s->sim, s->scheduler_van, until, 0);
 }
@@ -119,8 +201,21 @@ static void be_away(struct stage *s)
     r->down = true;
     r->deaths++;
     r->start_at = sim_now(s->sim) + 1 + draw(s, most[draw(s, 4)]);
-    if (draw(s, 16) == 0)
+    if (draw(s, 16) == 0 && !restarts_parts(s))
         r->start_at += draw(s, 20 * SECOND);
+}
+
+// Breaks the links of a server that has joined the newer scheduler, whose generation it says
+// when the others greet it again.
+static void let_tell(struct stage *s)
+{
+    struct van *v = s->servers[s->restarts.seer].van;
+    for (uint32_t i = 0; i < s->n_clients; i++)
+        if (s->clients[i]->van != NULL)
+            sim_break(s->sim, v, s->clients[i]->van);
+    for (uint32_t i = 0; i < s->n_servers; i++)
+        sim_break(s->sim, v, s->servers[i].van);
+    s->restarts.told_at = 0;
 }
 
 static void try_to_start(struct stage *s)
@@ -144,11 +239,18 @@ void restarts_look(struct stage *s)
     struct restarts *r = &s->restarts;
     if (!r->on || s->failure.code != 0)
         return;
+    if (restarts_parts(s) && !r->down && s->scheduler->phase != SCHEDULER_RUNNING)
+        r->dies_time = later(r->dies_time, sim_now(s->sim) + LINKS_NS);
+    if (r->told_at != 0 && sim_now(s->sim) >= r->told_at)
+        let_tell(s);
     if (r->old != NULL && r->old != s->scheduler &&
         (scheduler_finished(r->old, NULL) || sim_now(s->sim) >= r->old_until))
         end_old(s);
     if (!r->down && (r->disk.died || sim_now(s->sim) >= r->dies_time)) {
-        bool dies = r->disk.died || random_below(s->o->seed, REPLACED, r->deaths, 2) == 0;
+        look_at_rows(s);
+        bool dies = r->disk.died ||
+                    (!restarts_parts(s) &&
+                     random_below(s->o->seed, REPLACED, r->deaths, 2) == 0);
         if (dies)
             sim_crash(s->sim, s->scheduler_van);
         be_away(s);

@@ -3,8 +3,13 @@
 // also soon after its start, and is away for a while. Nodes and the world are told nothing.
 //
 // Now and then it does not die, but is stopped until another one has taken over its address and
-// its journal. Then it goes on beside that one for up to a second, in which its writes fail:
-// later it would know that it has lost its lease.
+// its journal. Then it goes on beside that one for up to a second, in which its writes fail: later
+// it would know that it has lost its lease. In some worlds it goes on for up to a minute with a
+// copy of the journal, as on another machine. Then one server has lost it before and joins the next
+// one, and tells the other members, which still wait for the old one.
+//
+// If it does not die in a write, the next scheduler must have all moves, wanted owners and
+// pieces to be forgotten that it had: no other check of a world needs these.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_RESTARTS_H
@@ -28,7 +33,13 @@ struct restarts {
     struct scheduler *old;    // it was replaced and still lives; NULL: none does
     struct van *old_van;
     uint64_t old_until;
-    uint64_t replaced; // number of such schedulers
+    struct sim_disk copy; // its copy of the disk
+    uint32_t seer;        // the server that has lost it
+    uint64_t told_at;     // time at which the other members learn of the next scheduler
+    uint64_t replaced;    // number of such schedulers
+    // The rows that the next scheduler must have; `knows`: it is known which.
+    struct buf rows;
+    bool knows;
     struct scheduler_options options;
     uint64_t draws, deaths, starts;
     uint32_t left;      // deaths that are to come
@@ -41,6 +52,11 @@ int restarts_open(struct stage *s, const struct scheduler_options *o, struct err
 void restarts_close(struct stage *s); // before the scheduler is closed
 // Lets the scheduler die, or start, if its time has come.
 void restarts_look(struct stage *s);
+// Returns whether the scheduler of this world, which does not die otherwise, goes on with a copy
+// of the journal. Such a world must not let its schedulers decide where partitions are, or
+// that a process has died, and its workers must work for ten seconds, since only a worker
+// that works hears from a server.
+bool restarts_parts(const struct stage *s);
 // No death follows.
 void restarts_end(struct stage *s);
 

@@ -199,6 +199,17 @@ static void break_conn(struct sim *s, struct sim_conn *c)
             tell(s, &c->ends[i], NULL, SIM_BROKEN);
 }
 
+void sim_break(struct sim *s, struct van *a, struct van *b)
+{
+    const struct links *links = &((struct sim_van *)a)->links;
+    for (uint32_t i = 0; i < links->n; i++) {
+        struct sim_end *end = links->list[i].link;
+        if (other_end(end)->van == (struct sim_van *)b && !end->conn->broken &&
+            reserve(s, 2) == 0)
+            break_conn(s, end->conn);
+    }
+}
+
 static void put_message(struct sim *s, struct sim_end *from, struct parcel *p,
                         uint64_t time)
 {

@@ -76,6 +76,9 @@ void sim_van_loses_none(struct van *v);
 // flight.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 
+// Breaks all links between two vans; both ends are told.
+void sim_break(struct sim *s, struct van *a, struct van *b);
+
 // Silences a link for ever: it carries no more messages in either direction, and neither
 // end is notified, even if the other end closes it or crashes. Messages in flight still
 // arrive. A link that is not open yet never opens. Other links between the two nodes are

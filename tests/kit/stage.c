@@ -157,6 +157,7 @@ int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
     snprintf(address, sizeof(address), "sim://server%u", i);
     take_place(s, &o->member, WIRE_SERVER, i, address);
     x->late = o->member.late;
+    o->member.generation = &x->newest;
     o->slice_ns = slice_of(s);
     o->without_threads = true;
     TRY(shard_open(&x->shard, o, e));
@@ -178,6 +179,8 @@ int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role ro
     c->number = i;
     snprintf(name, sizeof(name), "%s%u", role_of(c), i);
     take_place(s, &o->member, role, i, "");
+    c->newest = 0;
+    o->member.generation = &c->newest;
     o->connect_timeout_ns = 2 * SECOND;
     o->request_timeout_ns = 300 * SECOND;
     s->clients[s->n_clients++] = c;
@@ -282,7 +285,7 @@ static void stop_somebody(struct stage *s)
         sim_process_stop(s->clients[i]->process, s->sim, until, lag(s));
     else if (i >= s->n_clients && i + 1 < n)
         stop_server(s, &s->servers[i - s->n_clients], until);
-    else if (i + 1 == n && !s->restarts.down)
+    else if (i + 1 == n && !s->restarts.down && !restarts_parts(s))
         sim_stop(s->sim, s->scheduler_van, now + pause_draw(s, 12 * SECOND), lag(s));
 }
 

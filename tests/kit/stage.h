@@ -30,6 +30,7 @@ struct stage_server {
     bool leaves, gone;  // it was drained and leaves, and has left
     bool dead;          // it was killed while it owned nothing, or its process has ended
     uint64_t next_stop; // the server is not stopped again before this time
+    _Atomic uint64_t newest; // generation of the scheduler that its process knows
 };
 
 struct stage_client {
@@ -43,6 +44,7 @@ struct stage_client {
     bool ghost;       // the client was not killed, but stopped until it was declared dead
     bool fades;       // one of the ghost's requests has failed
     uint64_t dies_at; // time at which the client dies; VAN_NEVER: never
+    _Atomic uint64_t newest; // generation of the scheduler that its process knows
 };
 
 // A kind of world. The struct behind `w` (`bytes` long) must begin with a struct stage.
@@ -56,6 +58,8 @@ struct stage_world {
     void (*count)(void *w, uint64_t *to); // adds up how often things happened
     // The scheduler was started again with its journal. May be NULL.
     void (*again)(void *w);
+    // Two schedulers may decide at the same time in worlds in which restarts_parts() holds.
+    bool parts;
     // Closes the world, also one that is opened only in part; NULL: only the stage is
     // closed.
     void (*close)(void *w);

@@ -48,7 +48,7 @@ struct worker {
     client_ts making; // the request that makes the table
     bool made;
     uint32_t n_ops, next, open;
-    uint64_t pace;
+    uint64_t pace, not_before;
     uint64_t clock;    // ssp: clock of the worker's last tick
     client_ts ticking; // request of the worker's tick; 0: no tick is under way
     bool told_end;     // the worker has sent its last tick (UINT64_MAX: finished)

@@ -57,6 +57,7 @@ enum {
     SERVERS, // joined late, were drained, died
 };
 enum { CHOICE = 4, KEY = 6 }; // numbers of random streams
+#define SLOW_NS (400 * MS)    // between the requests of workers with two schedulers
 
 static uint64_t draw(struct world *w, uint64_t n)
 {
@@ -108,8 +109,12 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     k->world = w;
     k->pace = 2 + draw(w, 20);
     k->n_ops = w->mode == WIRE_SYNC ? 2 * w->batches : 4 + (uint32_t)draw(w, MAX_OPS - 4);
+    if (restarts_parts(&w->stage))
+        k->n_ops = MAX_OPS;
     k->c.dies_at = VAN_NEVER;
     k->dies_after = w->mode != WIRE_SYNC && one_in(w, 2) ? draw(w, 300 * MS) : VAN_NEVER;
+    if (restarts_parts(&w->stage))
+        k->dies_after = VAN_NEVER;
     struct client_options o = {
         .resend_ns = 20 * MS + draw(w, 80 * MS),
         .cache_keys = one_in(w, 2),
@@ -126,6 +131,8 @@ static int world_open(void *ctx, struct err *e)
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->identities = one_in(w, 2);
     w->mode = (enum wire_mode)draw(w, 3);
+    if (restarts_parts(&w->stage))
+        w->mode = WIRE_ASYNC;
     w->staleness = (uint32_t)draw(w, 3);
     w->batches = 1 + (uint32_t)draw(w, 8);
     w->changes = (struct changes){.stage = &w->stage,
@@ -156,6 +163,8 @@ static int world_open(void *ctx, struct err *e)
     w->restart_at = one_in(w, 8) ? draw(w, 500 * MS) : VAN_NEVER;
     if (w->stage.o->keeps)
         w->restart_at = VAN_NEVER;
+    if (restarts_parts(&w->stage))
+        w->changes.next = VAN_NEVER;
     return 0;
 }
 
@@ -445,11 +454,14 @@ static void let_work(struct worker *k)
     if (waits_for_others(k) || let_tick(k))
         return;
     uint32_t most = w->mode == WIRE_SYNC ? 1 : IN_FLIGHT;
-    if (k->next < k->n_ops && k->open < most && one_in(w, k->pace)) {
+    if (k->next < k->n_ops && k->open < most && now_in(w) >= k->not_before &&
+        one_in(w, k->pace)) {
         struct op *op = &k->ops[k->next];
         choose(w, k, op);
         begin_op(k, op, k->c.number, false);
         k->next++;
+        if (restarts_parts(&w->stage))
+            k->not_before = now_in(w) + SLOW_NS;
     }
     k->finished = k->next == k->n_ops && k->open == 0 &&
                   (k->told_end || w->mode != WIRE_SSP);
@@ -713,7 +725,8 @@ int main(int argc, char **argv)
                                              .open = world_open,
                                              .act = act,
                                              .work = work,
-                                             .count = count};
+                                             .count = count,
+                                             .parts = true};
     static const struct seeds cluster = {
         .program = "test_sim_cluster",
         .bugs = {{WITHOUT_REPEAT_CHECK},
@@ -733,6 +746,9 @@ int main(int argc, char **argv)
                  {WITHOUT_LAST_PUSHES},
                  {WITHOUT_STOPS}},
         .state_bugs = {{ANSWERED_BEFORE_DURABLE},
+                       {WITHOUT_ROW_WANTED},
+                       {WITHOUT_ROW_MOVES},
+                       {WITHOUT_GENERATION},
                        {WITHOUT_ROW_CLUSTER},
                        {WITHOUT_ROW_NODE},
                        {WITHOUT_ROW_OWNERS},

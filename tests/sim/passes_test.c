@@ -864,6 +864,7 @@ int main(int argc, char **argv)
                  {WITHOUT_PARTS, "without-parts"},
                  {WITHOUT_WAITING, "without-waiting"}},
         .state_bugs = {{ANSWERED_BEFORE_DURABLE},
+                       {WITHOUT_ROW_FORGETS},
                        {WITHOUT_ROW_DATA},
                        {WITHOUT_ROW_PASS},
                        {WITHOUT_ROW_PIECES},
