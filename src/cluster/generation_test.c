@@ -14,7 +14,7 @@
 
 enum { SERVER, WORKER = 2, ACTORS = 4 };
 
-static struct world w; // with the first scheduler
+static struct world w; // the world with the first scheduler
 static struct memory_journal journals[2];
 static struct scheduler *later;
 static struct van *later_van;

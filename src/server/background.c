@@ -302,7 +302,7 @@ uint64_t background_tick(struct shard *s)
     // An operation that was done may have let a save or another operation begin.
     more |= s->work_due != VAN_NEVER;
     s->work_due = VAN_NEVER;
-    // A batch that can still not be applied calls background_wake.
+    // For a batch that still cannot be applied, retry_batches calls background_wake.
     bool stuck = retry_batches(s);
     more |= !stuck && s->work_due != VAN_NEVER;
     uint64_t spent = s->o.slice_ns != 0 ? s->o.slice_ns : clock_ns() - begun;

@@ -13,7 +13,7 @@ enum {
         100, // added to the interval for each request that waits, so that checking takes
              // a small part of the time
     LINK_SHARE = 4,  // the answers of one link may use 1/4 of what may be queued
-    SMALL_SHARE = 8, // 1/8 of it is reserved for small answers
+    SMALL_SHARE = 8, // 1/8 of what may be queued is reserved for small answers
 };
 
 uint64_t room_most(const struct shard *s)

@@ -159,7 +159,8 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
     saves_follow(s);
     pending_wake(s, WANTS_ROSTER);
     pending_wake(s, WANTS_MOVE);
-    pending_wake(s, WANTS_BATCH); // parts of batches of older placements
+    // Parts of batches that were sent under older placements.
+    pending_wake(s, WANTS_BATCH);
 }
 
 static void piece_forgotten(void *ctx, const struct msg_forget *m)

@@ -86,7 +86,7 @@ struct shard {
     uint32_t woken;       // a bit for each enum outcome that pending_wake was called with
     struct shard_table *tables[SPEC_MAX_TABLES];
     uint32_t n_tables;                 // no table has this number or a higher one
-    uint32_t held_of[SPEC_MAX_TABLES]; // waiting pulls and pushes of each table
+    uint32_t held_of[SPEC_MAX_TABLES]; // number of waiting pulls and pushes of each table
     uint64_t bytes;                    // bytes of all tables' rows
 
     struct roles roles;

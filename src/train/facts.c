@@ -28,7 +28,7 @@ struct train_facts {
     bool diverged;
     uint32_t pass, passes, best_pass;
     double share, loss, base_loss, auc, valid_loss, valid_auc;
-    // Examples a second; the trained seconds at the last progress.
+    // `rate`: examples a second; `rate_seconds`: the trained seconds at the last progress.
     double rate, rate_seconds;
     // The time at which training went on after the last validation or save; 0:
     // there was none so far.

@@ -33,7 +33,7 @@ struct names {
     // once.
     uint64_t *last;
     size_t cap; // room for words in both arrays
-    // Most words that are kept; how often words occurred that were not kept.
+    // `max`: most words that are kept; `left_out`: how often words occurred that were not kept.
     uint64_t max, left_out;
 };
 

@@ -118,8 +118,9 @@ struct exchange {
     float *dense, *dense_gradient;
     float **blocks; // pointers into `dense`
     struct exchange_part {
-        size_t block, n, first, end; // first block and number of blocks; range of floats
-                                     // in the gradient
+        // `block`, `n`: first block and number of blocks; `first`, `end`: range of floats
+        // in the gradient.
+        size_t block, n, first, end;
         size_t missing; // number of the part's floats whose gradient is not complete
         bool pushed;
     } parts[EXCHANGE_PARTS];

@@ -88,7 +88,7 @@ static int file_journal_fail(struct file_journal *f, int rc, struct err *e)
     err_copy(&f->failed, e);
     f->failed.code = rc;
     if (f->fd >= 0 && ftruncate(f->fd, (off_t)f->end) != 0)
-        errno = 0; // the next start cuts the group off
+        errno = 0; // if this fails, the next start cuts the group off
     return rc;
 }
 

@@ -177,7 +177,7 @@ static void test_flipped_bits(void **state)
     add(j, "first");
     add(j, "the second");
     uint64_t last = journal_bytes(j);
-    add(j, "12345678"); // needs no zeros after it
+    add(j, "12345678"); // this group ends at a multiple of 8, so no zeros follow it
     journal_close(j);
     struct buf all = files_buf(path);
     for (size_t bit = 0; bit < 8 * all.len; bit++) {

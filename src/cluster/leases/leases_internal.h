@@ -52,7 +52,7 @@ struct file {
     bool in_pass; // the current pass reads files of this use
     char *name;
     uint64_t count;     // the number of pieces as far as it is known, or LEASES_UNKNOWN
-    struct piece *p;    // `made` pieces
+    struct piece *p;    // an array of `made` pieces
     uint64_t made, cap; // length and capacity of p; made > count if workers asked for
                         // pieces beyond the end of the file
     uint64_t done;      // the number of finished pieces before the end of the file
@@ -186,7 +186,7 @@ static inline bool leases_scores(const struct leases *l)
 }
 
 // Defined in leases_data.c:
-uint64_t leases_data_id(const struct leases *l); // 0: not described yet
+uint64_t leases_data_id(const struct leases *l); // 0 if the data is not described yet
 // Checks that the data is the same as when the resumed pass was opened.
 int leases_check_data(const struct leases *l, const struct msg_pass *m, struct err *e);
 void leases_free_files(struct file *files, uint32_t n);

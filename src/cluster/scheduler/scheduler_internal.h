@@ -118,7 +118,7 @@ struct sched_node {
 struct move {
     uint64_t id;
     enum wire_space space;
-    uint32_t partition, from, to; // node ids
+    uint32_t partition, from, to; // `from` and `to` are node ids
     bool over;    // the move is done, and the newest roster does not have it
     bool handing; // the owner may stop serving the partition and hand it over
     uint64_t bytes, total;

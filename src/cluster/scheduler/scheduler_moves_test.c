@@ -168,8 +168,9 @@ static void test_drain(void **state)
     assert_false(member_ended(w.actors[1].m, NULL));
     check_log("operation: drain server 0, by a tool", true);
     check_log("server 0 (host:10) has left", true);
-    w.actors[2].leaves_with = 0; // the worker ends the run, as in a cluster that was
-    member_leave(w.actors[2].m, NULL); // made for one server
+    // The worker ends the run, as in a cluster that was made for one server.
+    w.actors[2].leaves_with = 0;
+    member_leave(w.actors[2].m, NULL);
     struct err e = world_finish(&w, 60 * SECONDS);
     assert_int_equal(e.code, 0);
     world_close(&w);

@@ -486,7 +486,7 @@ void dataset_add_block(struct dataset *d, const struct block *b)
     d->size += b->n;
     d->features += b->nnz;
     d->positives += b->positives;
-    d->labels = b->labels; // all blocks have the same number
+    d->labels = b->labels; // all blocks have the same number of labels
     d->has_values |= b->has_values;
     d->has_weights |= b->weights != NULL;
     if (b->nnz > 0 && (d->slots == 0 || b->min_slot < d->first_slot))

@@ -148,7 +148,7 @@ const char *number_whole(const char *p, uint64_t *ret)
     *ret = x;
     if (digits < 8)
         return q > p && !over ? q : NULL;
-    while (is_digit(*q)) // leading zeros can make it long
+    while (is_digit(*q)) // leading zeros can make the number long
         q++;
     return number_u64(p, (size_t)(q - p), ret) ? q : NULL;
 }

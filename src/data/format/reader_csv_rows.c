@@ -22,7 +22,7 @@ static int read_cell(const struct csv *c, const struct column_span *s, int64_t i
 static bool take_number(const struct csv *c, const struct column *column,
                         const struct cell *cell, struct examples *x, struct example *new)
 {
-    if (column->use == SCHEMA_WORDS) // the digits form a word
+    if (column->use == SCHEMA_WORDS) // in a column of words, digits form a word
         return false;
     float v = cell_float(cell);
     if (c->empties > 0 || !isfinite(v)) // the number may mean an empty cell

@@ -83,7 +83,7 @@ struct kv_peer {
     struct kv_line line;  // parts that wait to be sent
     uint64_t in_van;      // bytes given to the van that it has not sent yet
     uint64_t last_number; // the number of the part that was sent last
-    uint64_t acked;       // all numbers below are answered
+    uint64_t acked;       // all parts with lower numbers are answered
     // Bit number % KV_WINDOW says whether the part with this number was answered, for
     // numbers from `acked` on.
     uint64_t answered[KV_WINDOW / 64];
@@ -283,7 +283,8 @@ struct tug_node {
     uint32_t n_free_received;
     uint64_t tickets;
     struct received *held, *last_held;
-    uint64_t held_version;    // roster with which the held requests were last checked
+    // Version of the roster with which the held requests were last checked.
+    uint64_t held_version;
     struct received *reached; // requests of customers at barriers that are not complete
 
     struct kv_counts counts;

@@ -139,7 +139,8 @@ static void test_every_invariant_can_fail(void **state)
     unsigned port;
     int status;
 #ifdef NDEBUG
-    skip_because("a build without asserts"); // before there are processes to end
+    // Skipped here, before the test starts processes that it would have to end.
+    skip_because("a build without asserts");
 #endif
     ports_free(&port, 1);
     snprintf(scheduler, sizeof(scheduler), "127.0.0.1:%u", port);

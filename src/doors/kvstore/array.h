@@ -77,7 +77,8 @@ int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
 // dense. TUG_EUSAGE if an element of the sum is out of the dtype's range; the sum is then
 // invalid.
 int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e);
-int kvs_sum_beyond(enum tug_dtype t, struct err *e); // sets that error
+// Sets the error of a sum out of range.
+int kvs_sum_beyond(enum tug_dtype t, struct err *e);
 void kvs_rows_free(struct kvs_rows *s);
 
 #endif

@@ -91,8 +91,9 @@ struct tug_kvstore {
     uint64_t slice;   // elements of a slice; 0: arrays are not sliced
     bool keeps_whole; // the optimizer needs new arrays to be stored whole on one server
     bool barrier_before_exit;
-    bool keys_known, keys_named; // a key was made; keys are names, not numbers
-    struct kvs_by_key entries;   // list of struct kvs_entry
+    // `keys_known`: a key was made; `keys_named`: keys are names, not numbers.
+    bool keys_known, keys_named;
+    struct kvs_by_key entries; // list of struct kvs_entry
     uint64_t calls;
     struct kvs_rows sum;   // sum of a push's arrays for a key
     struct kvs_rows coded; // an array decoded after compression

@@ -28,7 +28,8 @@ struct kvs_schedule {
     double warmup_steps, warmup_begin_lr, warmup_final_lr;
     bool warmup_constant;
     double factor, stop_factor_lr, pwr, final_lr, max_update;
-    double steps[KVS_STEPS_MAX]; // factor uses the first; multifactor's ascend
+    // The schedule "factor" uses the first one; those of "multifactor" ascend.
+    double steps[KVS_STEPS_MAX];
     uint32_t n_steps;
 };
 

@@ -338,8 +338,8 @@ static int add_second(struct tug_kvstore_server *s, struct kvs_value *v,
     TRY(check_push(v, j, e));
     TRY(array_of(s, v, first, &a, e));
     TRY(array_of(s, v, j, &b, e));
-    TRY(kvs_rows_set_sum(&r->sum, &a, &b, &fits,
-                         e)); // the sum of two does not depend on their order
+    // The sum of two arrays does not depend on their order.
+    TRY(kvs_rows_set_sum(&r->sum, &a, &b, &fits, e));
     if (!fits)
         TRY(kvs_array_finite(&b, v->key.text, e));
     if (!fits) // both arrays are finite, so only the sum is out of range

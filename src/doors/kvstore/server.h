@@ -25,7 +25,7 @@ struct kvs_job {
     uint32_t rank, sender;
     uint64_t ticket;
     int32_t cmd;
-    bool push, pull; // of a key-value request: what it asks for
+    bool push, pull; // whether a key-value request pushes, and whether it pulls
     uint64_t key;
     const char *bytes; // the request's bytes, in the memory `kept`
     size_t n_bytes;
@@ -37,8 +37,9 @@ struct kvs_job {
 // those of earlier ranks.
 struct kvs_round {
     struct kvs_rows sum;
-    uint32_t arrived, added; // numbers of ranks that have pushed, and that are in the sum
-    struct err beyond;       // the error if the sum is out of the dtype's range
+    // `arrived`: ranks that have pushed; `added`: ranks whose pushes are in the sum.
+    uint32_t arrived, added;
+    struct err beyond; // the error if the sum is out of the dtype's range
     // Pushes by rank, each followed by those of its worker's replacements.
     struct kvs_job **of;
 };
@@ -62,7 +63,8 @@ struct tug_kvstore_server {
     struct kvs_values values;
     struct kvs_rule rule;
     // The facts for the status, which another thread reads.
-    _Atomic uint64_t n_keys, merged;    // keys; pushes that were applied
+    // Numbers of keys, and of pushes that were applied.
+    _Atomic uint64_t n_keys, merged;
     const char *_Atomic optimizer_name; // NULL: none was set
     // For each rank: the request that waits at the barrier; NULL: none.
     struct kvs_job **barrier;

@@ -33,7 +33,7 @@ enum kvs_cmd {
 
 struct kvs_head {
     uint32_t dtype;
-    uint32_t coding;      // of KVS_PUSH_CODED: one of enum kvs_coding
+    uint32_t coding;      // for KVS_PUSH_CODED: an enum kvs_coding
     uint64_t rows, width; // the shape of the part
     uint64_t n;
     int64_t number; // for KVS_INIT: the key, if it is a number

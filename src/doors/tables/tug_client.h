@@ -73,7 +73,7 @@ struct tug_client {
     uint32_t workers, servers;
     // A hash table of the open calls by timestamp, so that finding one takes the same
     // time however many are open.
-    struct call **buckets; // n_buckets lists, a power of two
+    struct call **buckets; // `n_buckets` lists; their number is a power of two
     size_t n_buckets, n_calls;
     size_t unfinished; // calls that are in flight or whose `done` has not returned
     struct call *unused;

@@ -28,9 +28,9 @@
 #include "table/tree_sum.h"
 
 enum {
+    // Number of keys that are pushed together, unless a partition has more.
     PUSH_KEYS = 4096
-}; // number of keys that are pushed together, unless a partition
-    // has more
+};
 
 struct sync_scratch {
     size_t keys;  // most keys of a partition in all contributions together

@@ -56,7 +56,7 @@ struct outgoing {
 
 enum incoming_state {
     INCOMING_COPIES, // gets records of rows and pushes
-    // The same, and asks the scheduler whether the partition may be handed over.
+    // Gets these records, and asks the scheduler whether the partition may be handed over.
     INCOMING_ASKS,
     // Gets the last records, after which the source serves no request for the partition.
     INCOMING_ENDS,

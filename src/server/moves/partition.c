@@ -27,7 +27,7 @@ struct record_head {
 };
 
 struct rows_head {
-    uint64_t table, config, rows; // `config`, `rows`: their bytes
+    uint64_t table, config, rows; // `config` and `rows` are numbers of bytes
     // The number of rows in this record and in the slices of the table that follow it.
     uint64_t expected;
 };
@@ -185,7 +185,8 @@ int partition_get_push(const struct shard *s, const struct shard_table *t,
 struct arriving {
     struct shard_table *t;
     struct sync_group *g;
-    bool made, put, fixed_keys; // the table was made; its rows are in its store
+    // `made`: the table was made; `put`: its rows are in its store.
+    bool made, put, fixed_keys;
 };
 
 // A record that is being applied.
@@ -476,7 +477,7 @@ static void settle_other(struct arrival *a, struct shard_table *t, bool alone)
         return;
     }
     store_set_owned(t->store, a->partition, true);
-    (void)sync_own(a->s, t); // an error is ignored, as sync_push tries again
+    (void)sync_own(a->s, t); // an error is ignored, because sync_push tries again
     t->changed_at[a->partition] = ++t->version;
 }
 

@@ -18,7 +18,7 @@
 struct previous {
     size_t n, cap;
     uint64_t *keys;       // keys of the rows that the last batch changed
-    float *values;        // values that a pull of these rows returned before
+    float *values;        // values that a pull of these rows returned before that batch
     bool lost;            // the copies are incomplete for lack of memory
     struct key_set index; // position of each key; made when first needed
     bool indexed;

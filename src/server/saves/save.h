@@ -68,8 +68,9 @@ struct save_run {
     uint64_t clock, step;
     // The roster that the save waits for, and the newest one, as in msg_save.
     uint64_t roster, newest;
-    // For a delta: the save that it builds on, and what that says of published rows
-    // (save_check_parent); and the save that had published the tables before.
+    // parent: for a delta, the checksum of the parent's manifest. parent_published: the
+    // save that had published the tables, as that manifest says (save_check_parent).
+    // published: the save that had published the tables before this one.
     uint64_t parent, parent_published, published;
     int root; // descriptor of the server's directory that `path` is below: see
               // server/saves/roots.h

@@ -193,7 +193,7 @@ static struct metrics naive(double held_out)
                 continue;
             won += d > 1e-5    ? 1
                    : d > -1e-5 ? 0.5
-                               : 0; // floats tie where doubles nearly do
+                               : 0; // floats are equal where doubles are nearly equal
             pairs++;
         }
         precision += rows[i].label > 0 ? right / above : 0;

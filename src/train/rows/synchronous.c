@@ -46,7 +46,7 @@ struct entry {
     // one, the entry is free.
     uint32_t stamp;
     float *row;
-    struct sum sum; // the sum that the last micro-batch so far belongs to
+    struct sum sum; // the sum to which the last micro-batch belongs
 };
 
 // The memory of one thread for a batch.

@@ -15,7 +15,7 @@
 struct kept_run {
     char *run;              // the description of the run, as saved_run_print writes it
     char *history;          // the record of passes as in a save: a line for each pass
-    uint64_t examples;      // examples of the pass before; 0: there was no pass
+    uint64_t examples;      // examples of the previous pass; 0: there was none
     uint64_t trained;       // examples in all passes so far
     uint64_t saved_batches; // batches of the run at its last save
     // How many batches ahead the place of a save is chosen.
