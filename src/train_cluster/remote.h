@@ -276,8 +276,8 @@ int remote_name_key(const struct remote_worker *w, const struct dataset *d, int 
 void remote_tell_left_out(struct remote_worker *w, const struct dataset *d);
 void remote_count_left_out(const struct remote_worker *w);
 
-// Record how far the worker is, for its page (work_facts.h). remote_began takes UINT32_MAX as the file for a share
-// of a pass.
+// Record how far the worker is, for its page (work_facts.h). remote_began takes
+// UINT32_MAX as the file for a share of a pass.
 void remote_began(struct remote_worker *w, uint64_t pass, uint32_t file, uint64_t index);
 void remote_did_batch(struct remote_worker *w, uint64_t examples);
 void remote_did_piece(struct remote_worker *w);

@@ -483,7 +483,8 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     take_out_links(s);
     uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
     next = clock_earlier(next, scheduler_forget_guests(s));
-    // scheduler_end_tick may end the cluster, so that the later calls do other things.
+    // scheduler_end_tick comes first, because the later calls depend on the phase, which
+    // it may change.
     next = clock_earlier(next, scheduler_end_tick(s));
     next = clock_earlier(next, scheduler_plan_tick(s));
     next = clock_earlier(next, scheduler_moves_tick(s));
