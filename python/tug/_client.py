@@ -247,7 +247,7 @@ class Client(Handle):
             self._told_left_out = True
             name = self._tables[number][0] if number in self._tables else str(number)
             warn_of(f"{n} {'push' if n == 1 else 'pushes'} of table {name}, key {key}: the update was left out, "
-                    "since a state of its rule would become infinite (the gradient is too large: clip "
+                    "because a state of its rule would become infinite (the gradient is too large: clip "
                     "gradients); warned once, Client.left_out counts")
 
     @property
