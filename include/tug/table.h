@@ -206,8 +206,8 @@ TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // Clears a table and loads into it the rows of the table `name` (NULL: the table's own
 // name) of a save. `path` is a save, or a directory, whose newest save is used. A delta is
-// loaded with all saves that it builds on. TUG_EUSAGE if the path does not lie below the
-// --save-root or a --load-root of all servers. TUG_EDATA if there is no save or it is
+// loaded with all saves that it builds on. TUG_EUSAGE if the path does not lie below
+// the --save-root or a --load-root of all servers. TUG_EDATA if there is no save or it is
 // damaged. *ret_rows (may be NULL) becomes the number of rows loaded.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);

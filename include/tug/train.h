@@ -293,8 +293,8 @@ TUG_API uint32_t tug_model_labels(struct tug_model *m);
 TUG_API const char *tug_model_label(struct tug_model *m, uint32_t i);
 
 // Saves the model into `directory`, in the form in which tug train saves into --out. The
-// directory must be empty or not exist. tug_model_load, tug eval, tug predict and
-// --init-from read it. The save appears when it is complete. TUG_EUSAGE if the directory
+// directory must be empty or not exist. tug_model_load, tug eval, tug predict
+// and --init-from read it. The save appears when it is complete. TUG_EUSAGE if the directory
 // is not empty, or the model is not trained; TUG_EIO if it cannot be written.
 TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 
