@@ -254,9 +254,8 @@ size_t client_in_flight(const struct client *c);
 // of a request again when it has ended (client_done, its callback), and must poll the van
 // until then.
 void client_abandon(struct client *c, const struct err *why);
-// Returns 0 while requests and waits may continue. Else returns, with the reason, the
-// status with which the cluster has ended for this client, or the status of
-// client_abandon.
+// Returns 0 while requests and waits may continue. Else returns the status with which the
+// cluster has ended for this client, or that of client_abandon; *e gets the reason.
 int client_over(const struct client *c, struct err *e);
 
 // Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted

@@ -10,7 +10,7 @@
 #include "os/clock.h"
 #include "os/thread.h"
 
-// The lease counts as ours until this part of its time is left, as clocks of two
+// The lease counts as ours until this part of its time is left, because clocks of two
 // machines do not run equally fast.
 enum { MARGIN = 10 };
 

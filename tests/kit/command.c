@@ -210,7 +210,7 @@ const char *e2e_newest(const char *out)
 }
 
 // Reads a manifest, and removes what the rows do not depend on: the names of the data's
-// files, as data in another place may have another name, and the plan of the run.
+// files, because data in another place may have another name, and the plan of the run.
 static json_t *read_manifest(const char *path)
 {
     json_t *root = NULL;
