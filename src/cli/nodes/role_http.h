@@ -33,9 +33,9 @@
 
 struct role_http;
 
-// Opens the monitor of a role if there is an address, and logs where it is; *ret is NULL
-// without. The scheduler asks itself and the servers. The caller keeps `n` until
-// role_http_close.
+// Opens the monitor of a role if there is an address, and logs where it is; without an
+// address, *ret is NULL. The scheduler asks itself and the servers. The caller keeps `n`
+// until role_http_close.
 int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
                         struct node *n, struct err *e);
 // Opens the monitor of a server, which asks the server's own loops. Any thread gives it
