@@ -485,13 +485,21 @@ static int check_new_out(const char *out, const char *publish, struct err *e)
                      out);
 }
 
+static int lock_out(const struct train_config *c, int *ret_lock, struct err *e)
+{
+    const struct train_cluster *of = c->cluster;
+    if (of != NULL && of->shares_out)
+        return file_share_dir(c->out, of->took_over, ret_lock, e);
+    return file_lock_dir(c->out, ret_lock, e);
+}
+
 int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
                          struct err *e)
 {
     *ret_lock = -1;
     *ret_resumes = checkpoint_kept(c) != NULL;
     if (*ret_resumes)
-        return c->out != NULL ? file_lock_dir(c->out, ret_lock, e) : 0;
+        return c->out != NULL ? lock_out(c, ret_lock, e) : 0;
     if (c->out == NULL)
         return c->resume != TRAIN_NEW
                    ? err_set(
@@ -513,5 +521,5 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
     }
     if (access(c->out, W_OK) != 0)
         return err_sys(e, TUG_EIO, "cannot write to --out %s", c->out);
-    return file_lock_dir(c->out, ret_lock, e);
+    return lock_out(c, ret_lock, e);
 }

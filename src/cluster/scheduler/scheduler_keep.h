@@ -85,6 +85,8 @@ void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
 // Writes the changed rows to the journal, and when they are durable sends
 // the messages that wait.
 void scheduler_keep_tick(struct scheduler *s);
+// Returns whether the journal has failed, so that nothing is sent any more.
+bool scheduler_keep_failed(const struct scheduler *s);
 
 // Reads the rows of the journal into a new scheduler, and sets s->restored if it has any.
 int scheduler_restore(struct scheduler *s, struct err *e);
