@@ -49,11 +49,15 @@ void status_print_moves(const json_t *s)
     int64_t done = tool_count(all, "moves_done"), left = tool_count(all, "moves_left"),
             failed = tool_count(all, "moves_failed");
     size_t i;
-    if (done + left + failed > 0)
-        cli_printf("moves: %lld partition%s moved, %lld left, %lld given up; a partition "
-                   "that moves was stopped for at most %.0f ms\n",
-                   (long long)done, PLURAL_S(done), (long long)left, (long long)failed,
-                   tool_number(all, "longest_stop_seconds") * 1e3);
+    double stop = tool_number(all, "longest_stop_seconds"); // of the newest plan
+    if (done + left + failed > 0) {
+        cli_printf("moves: %lld partition%s moved, %lld left, %lld given up",
+                   (long long)done, PLURAL_S(done), (long long)left, (long long)failed);
+        if (stop > 0)
+            cli_printf("; a partition that moves was stopped for at most %.0f ms",
+                       stop * 1e3);
+        cli_printf("\n");
+    }
     json_array_foreach(json_object_get(s, "moves"), i, one)
         print_move(s, one);
     json_array_foreach(json_object_get(all, "held_by"), i, one)

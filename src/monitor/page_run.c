@@ -13,7 +13,8 @@ enum {
     CURVE_HEIGHT = 90,
     LAST_PASSES = 8,
     COLORS = 8,
-    OPERATIONS = 64
+    OPERATIONS = 64,
+    MOVES = 64
 };
 
 // ---------------------------------------------------------------- curves
@@ -183,12 +184,13 @@ static void add_node(struct page_view *p, const json_t *n)
     char text[TEXT_MAX];
     bool left = fact_true(n, "left"), alive = fact_true(n, "alive"),
          replaced = fact_is_replaced(fact_at(p->now, "nodes"), n);
-    const char *state = left                      ? "left"
-                        : replaced                ? "replaced"
-                        : !alive                  ? "dead"
-                        : !fact_true(n, "linked") ? "link broken"
-                        : fact_is_silent(n)       ? "silent"
-                                                  : "alive";
+    const char *state = left                       ? "left"
+                        : replaced                 ? "replaced"
+                        : !alive                   ? "dead"
+                        : !fact_true(n, "linked")  ? "link broken"
+                        : fact_is_silent(n)        ? "silent"
+                        : fact_true(n, "draining") ? "is drained"
+                                                   : "alive";
     bool well = left || replaced || (alive && fact_true(n, "linked"));
     html_add(&p->h, "<tr%s>",
              !well               ? " class=\"ill\""
@@ -277,21 +279,79 @@ static bool may_own(const json_t *n)
     return strcmp(fact_text(n, "role"), "server") == 0 && !fact_true(n, "left");
 }
 
-// Says how many partitions are on their way, or how many have moved so far.
+// Writes the name of the loop with this id: "server 2 loop 0".
+static void add_loop_cell(struct page_view *p, double id)
+{
+    const json_t *n;
+    char name[64];
+    size_t i;
+    snprintf(name, sizeof(name), "node %.0f", id);
+    json_array_foreach(json_object_get(p->now, "nodes"), i, n)
+        if (fact_number(n, "id") == id)
+            snprintf(name, sizeof(name), "server %.0f loop %.0f", fact_number(n, "rank"),
+                     fact_number(n, "loop"));
+    page_cell(p, name);
+}
+
+static void add_move(struct page_view *p, const json_t *m)
+{
+    double bytes = fact_number(m, "bytes"), all = fact_number(m, "bytes_total");
+    char text[TEXT_MAX];
+    html_add(&p->h, "<tr>");
+    page_number(p, text_count(fact_number(m, "partition"), text));
+    page_cell(p, fact_text(m, "space"));
+    add_loop_cell(p, fact_number(m, "from"));
+    add_loop_cell(p, fact_number(m, "to"));
+    page_number(p, text_bytes(all, text));
+    page_number(p, text_percent(all > 0 ? bytes / all : NAN, text));
+    page_number(p, text_seconds(fact_number(m, "seconds"), text));
+    page_cell(p, fact_text(m, "state"));
+    html_add(&p->h, "</tr>\n");
+}
+
+// Lists the partitions that move now; a node has only a few at a time.
+static void add_moves_now(struct page_view *p)
+{
+    static const char *const names[] = {"#partition", "space",  "from",  "to", "#size",
+                                        "#arrived",   "#since", "state", NULL};
+    const json_t *all = fact_at(p->now, "moves"), *one;
+    size_t i;
+    if (json_array_size(all) == 0)
+        return;
+    page_table(p, names);
+    json_array_foreach(all, i, one)
+        if (i < MOVES)
+            add_move(p, one);
+    page_table_end(p);
+}
+
+// Says how many partitions are on their way, how many have moved so far, and which saves or
+// changes of tables keep them from moving.
 static void add_moves(struct page_view *p)
 {
-    const json_t *moving = fact_at(p->now, "moving");
+    const json_t *moving = fact_at(p->now, "moving"), *name;
     double left = fact_number(moving, "moves_left"),
            done = fact_number(moving, "moves_done"),
            failed = fact_number(moving, "moves_failed");
     char text[TEXT_MAX];
+    size_t i;
     if (!(left > 0 || done > 0 || failed > 0)) {
         html_add(&p->h, "<p class=\"later\">No partition has moved.</p>\n");
         return;
     }
     html_add(&p->h, "<p class=\"later\">Moves: %s to go", text_count(left, text));
     html_add(&p->h, ", %s done", text_count(done, text));
-    html_add(&p->h, ", %s given up</p>\n", text_count(failed, text));
+    html_add(&p->h, ", %s given up", text_count(failed, text));
+    if (fact_number(moving, "longest_stop_seconds") > 0)
+        html_add(&p->h, "; a partition that moved stopped for at most %s",
+                 text_seconds(fact_number(moving, "longest_stop_seconds"), text));
+    html_add(&p->h, "</p>\n");
+    json_array_foreach(json_object_get(moving, "held_by"), i, name) {
+        html_add(&p->h, "<p class=\"later\">No partition changes its owner now: ");
+        page_text(p, json_is_string(name) ? json_string_value(name) : "");
+        html_add(&p->h, " saves or changes a table.</p>\n");
+    }
+    add_moves_now(p);
 }
 
 static void add_space(struct page_view *p, const char *name, const json_t *space)

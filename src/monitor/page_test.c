@@ -345,7 +345,7 @@ static void names_a_disk_without_room_for_a_save(void **state)
     verdict_is(SAVED_OF("50e6"), true, "training");
 }
 
-// Says at which pass validation was best, because the curves may look flat.
+// Says at which pass validation was best, as the curves may look flat.
 static void says_when_validation_was_best(void **state)
 {
     (void)state;
@@ -368,6 +368,15 @@ static void counts_moves(void **state)
     "'owners': [[0, 4, 2]], 'max_over_mean': 1}}, 'moving': {" moving "}}"
     has(main_of(MOVED_OF("'moves_left': 3, 'moves_done': 252, 'moves_failed': 1"), NULL),
         "Moves: 3 to go, 252 done, 1 given up");
+    const char *now = main_of(
+        MOVED_OF("'moves_left': 1, 'held_by': ['<b>', 7]}, 'moves': [{'space': '<i>', "
+                 "'partition': 9, 'from': 2, 'to': 77, 'state': 'copying', 'bytes': 5, "
+                 "'bytes_total': 10, 'seconds': 2}], 'more': {"),
+        NULL);
+    has(now, "<td class=\"n\">9</td><td>&lt;i&gt;</td><td>server 0 loop 0</td><td>node "
+             "77</td><td class=\"n\">10 B</td><td class=\"n\">50.0 %</td>");
+    has(now, "No partition changes its owner now: &lt;b&gt; saves");
+    has(now, "1 partition is still to move");
     const char *all = main_of(MOVED_OF("'moves_left': 0, 'moves_done': 0"), NULL);
     has(all, "No partition has moved.");
     has(all, "server 0 loop 0</span>");

@@ -411,6 +411,22 @@ static void say_run(struct verdict *v)
     say_best(v, run);
 }
 
+// Says which servers are drained, and how many partitions are still to move.
+static void say_moves(struct verdict *v)
+{
+    const json_t *n;
+    double left = fact_number(fact_at(v->facts, "moving"), "moves_left");
+    char text[TEXT_MAX];
+    size_t i;
+    json_array_foreach(json_object_get(v->facts, "nodes"), i, n)
+        if (fact_true(n, "draining") && fact_true(n, "alive") &&
+            !(fact_number(n, "loop") > 0))
+            add(v->text, "server %.0f is drained", fact_number(n, "rank"));
+    if (left > 0)
+        add(v->text, "%s partition%s still to move", text_count(left, text),
+            left == 1 ? " is" : "s are");
+}
+
 static void say_cluster(struct verdict *v, const json_t *before)
 {
     const struct counts c = count_nodes(v->facts);
@@ -423,6 +439,7 @@ static void say_cluster(struct verdict *v, const json_t *before)
         add(v->text, "%u server%s and %u worker%s alive", c.servers, PLURAL_S(c.servers),
             c.workers, PLURAL_S(c.workers));
     say_slowest(v, before, &c);
+    say_moves(v);
     say_run(v);
     say_save(v);
 }
@@ -445,6 +462,8 @@ static void say_state(struct verdict *v, const json_t *before)
                                           : "not joined yet",
             fact_number(v->facts, "pass"),
             text_count(fact_number(v->facts, "examples"), count));
+    } else if (is_role(v->facts, "standby")) {
+        add(v->text, "%.400s", fact_text(v->facts, "standby"));
     } else if (processes != NULL) {
         json_array_foreach(processes, i, p)
             running += strcmp(fact_text(p, "state"), "running") == 0;
@@ -565,6 +584,10 @@ bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
     }
     if (is_role(t->now, "scheduler"))
         return scheduler_is_ready(t, ret);
+    if (is_role(t->now, "standby")) {
+        render_state(t, ret);
+        return false; // it listens nowhere
+    }
     if (is_role(t->now, "server"))
         return server_is_ready(t->now, ret);
     if (fact_at(t->now, "processes") != NULL)

@@ -25,7 +25,6 @@ MOVING = {"unix_seconds", "uptime_seconds", "cpu_seconds", "resident_bytes", "op
           "memory", "seconds_since_sign", "clock_skew_seconds", "operations", "operations_seen", "nodes"}
 
 
-import html
 def settled(facts):
     """The facts without those that move."""
     if isinstance(facts, dict):
