@@ -10,7 +10,7 @@
 #include "os/clock.h"
 #include "os/thread.h"
 
-// The lease counts as ours until this part of its time is left, because clocks of two
+// The lease counts as ours until this part of its time is left, as clocks of two
 // machines do not run equally fast.
 enum { MARGIN = 10 };
 
@@ -150,6 +150,16 @@ static bool etcd_speaks(struct journal *base)
     return speaks;
 }
 
+// The lease is renewed once a second, so that an older renewal shows that etcd is silent.
+static uint64_t etcd_silent_ns(struct journal *base)
+{
+    struct etcd_journal *j = (struct etcd_journal *)base;
+    pthread_mutex_lock(&j->mutex);
+    uint64_t renewed = j->valid_until - j->ttl_ns, now = etcd_now();
+    pthread_mutex_unlock(&j->mutex);
+    return now > renewed + 2 * SECOND_NS ? now - renewed : 0;
+}
+
 static void etcd_wake_by(struct journal *base, void (*wake)(void *ctx), void *ctx)
 {
     struct etcd_journal *j = (struct etcd_journal *)base;
@@ -210,6 +220,7 @@ static const struct journal_ops etcd_ops = {
     .wait = etcd_wait,
     .speaks = etcd_speaks,
     .wake_by = etcd_wake_by,
+    .silent_ns = etcd_silent_ns,
 };
 
 static int begin_threads(struct etcd_journal *j, struct err *e)
@@ -227,12 +238,11 @@ static int ignore(void *ctx, const void *bytes, size_t n, struct err *e)
     return 0;
 }
 
-// Returns whether the cluster has ended since this scheduler began to wait: the log has no
-// bytes, as a scheduler leaves it at the end, and is not the log that was there before.
+// Returns whether the log has no bytes, as a scheduler leaves it when its cluster ends.
 static int is_over(struct etcd_journal *j, bool *ret, struct err *e)
 {
     TRY(etcd_groups_read(j, ignore, NULL, e));
-    *ret = j->log[0] != '\0' && j->bytes == 0 && j->head != j->waited_head;
+    *ret = j->log[0] != '\0' && j->bytes == 0;
     return 0;
 }
 

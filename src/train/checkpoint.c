@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint.h"
 
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +30,9 @@ struct run_start {
 };
 
 #define KEPT "--state"
+
+// How long a run waits for the process that has driven it before, and between two looks.
+enum { OTHER_SECONDS = 60, LOOK_MS = 100 };
 
 const struct kept_run *checkpoint_kept(const struct train_config *c)
 {
@@ -485,12 +490,24 @@ static int check_new_out(const char *out, const char *publish, struct err *e)
                      out);
 }
 
+// Locks --out. With --state, another process may have driven the run until now, and may
+// take a moment to end: its scheduler has just lost the cluster.
 static int lock_out(const struct train_config *c, int *ret_lock, struct err *e)
 {
-    const struct train_cluster *of = c->cluster;
-    if (of != NULL && of->shares_out)
-        return file_share_dir(c->out, of->took_over, ret_lock, e);
-    return file_lock_dir(c->out, ret_lock, e);
+    uint64_t now = clock_ns(), until = now + (uint64_t)OTHER_SECONDS * SECOND_NS;
+    struct err why = {0};
+    bool told = false, waits = c->cluster != NULL && c->cluster->keeps;
+    int rc;
+    while ((rc = file_lock_dir(c->out, ret_lock, &why)) == TUG_EUSAGE && waits &&
+           now < until && (c->interrupted == NULL || !atomic_load(c->interrupted))) {
+        if (!told)
+            log_warn("waiting up to %d s for the scheduler before this one: %s",
+                     OTHER_SECONDS, why.text);
+        told = true;
+        (void)poll(NULL, 0, LOOK_MS);
+        now = clock_ns();
+    }
+    return rc == 0 ? 0 : err_copy(e, &why);
 }
 
 int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,

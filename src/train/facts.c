@@ -26,6 +26,8 @@ struct train_facts {
     enum train_state state;
     char model[32], error[ERR_TEXT_MAX];
     bool diverged;
+    // The run goes on with a pass of another process, which has trained the first examples.
+    bool goes_on;
     uint32_t pass, passes, best_pass;
     double share, loss, base_loss, auc, valid_loss, valid_auc;
     // `rate`: examples a second; `rate_seconds`: the trained seconds at the last progress.
@@ -90,6 +92,15 @@ void train_facts_begin(struct train_facts *f, const char *model, uint32_t passes
     pthread_mutex_unlock(&f->lock);
 }
 
+void train_facts_goes_on(struct train_facts *f)
+{
+    if (f == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->goes_on = true;
+    pthread_mutex_unlock(&f->lock);
+}
+
 void train_facts_alive(struct train_facts *f)
 {
     if (f != NULL)
@@ -141,8 +152,11 @@ static void note_examples(struct train_facts *f, uint32_t pass, uint64_t example
     f->examples = examples;
     if (more == 0 || seconds <= 0)
         return;
+    bool others = f->goes_on; // these examples were trained before this process began
+    f->goes_on = false;
     double now = (double)more / seconds, old = exp(-seconds / rate_memory);
-    f->rate = isnan(f->rate) ? now : old * f->rate + (1 - old) * now;
+    if (!others)
+        f->rate = isnan(f->rate) ? now : old * f->rate + (1 - old) * now;
     f->rate_seconds = seconds;
     f->kept_seconds = 0;
     atomic_store(&f->told_ns, time);

@@ -33,6 +33,9 @@ int train_facts_open(struct train_facts **ret, struct err *e);
 void train_facts_close(struct train_facts *f);
 
 void train_facts_begin(struct train_facts *f, const char *model, uint32_t passes);
+// The run goes on with a pass that another process began (--state): the examples of that
+// process do not count for the speed.
+void train_facts_goes_on(struct train_facts *f);
 // Sets the state of the run, and returns the previous one.
 enum train_state train_facts_state(struct train_facts *f, enum train_state state);
 

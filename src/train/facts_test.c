@@ -210,6 +210,25 @@ static void the_speed_is_that_of_training(void **state)
     train_facts_close(f);
 }
 
+// A scheduler that was started again has trained none of the first examples of its pass.
+static void the_speed_leaves_out_other_processes(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    struct metrics m = {.examples = 1000000};
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    train_facts_goes_on(f);
+    (void)train_facts_state(f, TRAIN_TRAINING);
+    kit_clock_skip(SECOND_NS);
+    train_facts_progress(f, &(struct train_now){7, .5, 1, &m});
+    kit_clock_skip(SECOND_NS);
+    m.examples += 1000;
+    train_facts_progress(f, &(struct train_now){7, .6, 2, &m});
+    double rate = number_of(f, "examples_per_second");
+    assert_true(rate > 500 && rate <= 1000);
+    train_facts_close(f);
+}
+
 // Only the last 1,000 passes are kept.
 static void many_passes(void **state)
 {
@@ -267,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_run),
         cmocka_unit_test(a_run_that_stands_still),
         cmocka_unit_test(the_speed_is_that_of_training),
+        cmocka_unit_test(the_speed_leaves_out_other_processes),
         cmocka_unit_test(short_passes_have_their_speed),
         cmocka_unit_test(each_state_has_progress),
         cmocka_unit_test(many_passes),

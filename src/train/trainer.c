@@ -38,12 +38,6 @@ bool run_interrupted(const struct run *r)
     return r->config->interrupted != NULL && atomic_load(r->config->interrupted);
 }
 
-int run_may_write(const struct run *r, struct err *e)
-{
-    const struct train_cluster *c = r->config->cluster;
-    return c != NULL && c->may_write != NULL ? c->may_write(c->may_write_ctx, e) : 0;
-}
-
 bool run_saves_when_interrupted(const struct run *r)
 {
     return r->config->out != NULL && !r->config->all_or_nothing;
@@ -399,6 +393,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
                       c->listener, e));
     progress_set_facts(r->progress, c->facts);
     train_facts_begin(c->facts, c->model.ops->name, c->epochs);
+    if (checkpoint_kept(c) != NULL)
+        train_facts_goes_on(c->facts);
     struct model_options model = c->model;
     double start = clock_seconds();
     TRY(checkpoint_also_differs(r, open_data(r, e), e));

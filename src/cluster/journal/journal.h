@@ -45,6 +45,7 @@ struct journal_ops {
     int (*wait)(struct journal *j, struct err *e);
     bool (*speaks)(struct journal *j);
     void (*wake_by)(struct journal *j, void (*wake)(void *ctx), void *ctx);
+    uint64_t (*silent_ns)(struct journal *j);
 };
 
 // The first member of every journal.
@@ -110,6 +111,13 @@ static inline int journal_wait(struct journal *j, struct err *e)
 static inline bool journal_speaks(struct journal *j)
 {
     return j->ops->speaks == NULL || j->ops->speaks(j);
+}
+
+// Returns for how long the place of the journal has not answered; 0: it answers, or is a
+// file. Any thread may call it.
+static inline uint64_t journal_silent_ns(struct journal *j)
+{
+    return j->ops->silent_ns != NULL ? j->ops->silent_ns(j) : 0;
 }
 
 // Sets the function that is called, by any thread, when the result of

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cluster/member.h"
 #include "cluster/scheduler/scheduler_internal.h"
 #include "cluster/scheduler/scheduler_keep.h"
 
@@ -460,12 +461,16 @@ static uint64_t close_idle(struct scheduler *s)
 }
 
 // Counts the silence of all peers from now on if the scheduler itself was stopped or
-// swapped out, because it could not hear them during that time.
+// swapped out, because it could not hear them during that time; or if it may not answer
+// them, because their heartbeats then look for another scheduler.
 static void forgive_silence(struct scheduler *s)
 {
-    if (bug_in(s->o.bugs, WITHOUT_FORGIVING) || s->due >= s->now ||
-        s->now - s->due < s->o.dead_timeout_ns / 4)
+    bool mute = scheduler_is_mute(s);
+    if (!mute && (bug_in(s->o.bugs, WITHOUT_FORGIVING) || s->due >= s->now ||
+                  s->now - s->due < s->o.dead_timeout_ns / 4))
         return;
+    if (mute) // an attempt to connect may hang as long
+        s->rejoin_until = s->now + s->o.dead_timeout_ns + MEMBER_TRY_NS;
     for (uint32_t i = 0; i < s->n_processes; i++)
         s->processes[i].sign_at = s->now;
     for (uint32_t i = 0; i < s->n_nodes; i++)
@@ -536,19 +541,9 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why)
     return s->finished;
 }
 
-bool scheduler_silent(const struct scheduler *s)
-{
-    return s->replaced || scheduler_keep_failed(s);
-}
-
 const struct roster *scheduler_roster(const struct scheduler *s)
 {
     return &s->roster;
-}
-
-uint64_t scheduler_generation(const struct scheduler *s)
-{
-    return s->generation;
 }
 
 const char *scheduler_address(const struct scheduler *s)

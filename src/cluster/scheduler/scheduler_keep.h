@@ -82,11 +82,12 @@ void scheduler_keep_close(struct scheduler *s);
 // of no decision.
 void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
                          uint64_t request, const void *msg);
+// Returns whether the scheduler may say nothing, not even to heartbeats, because it is not
+// known whether it still leads: etcd does not answer.
+bool scheduler_is_mute(const struct scheduler *s);
 // Writes the changed rows to the journal, and when they are durable sends
 // the messages that wait.
 void scheduler_keep_tick(struct scheduler *s);
-// Returns whether the journal has failed, so that nothing is sent any more.
-bool scheduler_keep_failed(const struct scheduler *s);
 
 // Reads the rows of the journal into a new scheduler, and sets s->restored if it has any.
 int scheduler_restore(struct scheduler *s, struct err *e);
