@@ -74,9 +74,8 @@ static void on_hangup(int number)
     errno = saved;
 }
 
-// Opens the file on a thread, because a signal handler may not open files. It does not
-// wait for the next line: a server may log nothing for hours, and a log rotation waits
-// for the file to be opened again.
+// Opens the file on a thread, because a signal handler may not, and at once: a server may
+// log nothing for hours, and a log rotation waits for the file to be opened again.
 static void *reopen(void *arg)
 {
     (void)arg;

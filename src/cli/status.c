@@ -44,10 +44,9 @@ const struct option_table cli_status_options = {
     CLI_OPTIONS(options),
 };
 
-// The most bytes of a loop's answer (four times the answer of a loop with 4,096
-// tables), and the most values in it. Each value takes about 120 bytes of memory until
-// all but the documented values are dropped. So a server cannot fill the memory of a
-// scheduler whose page is open.
+// The most bytes of a loop's answer, four times that of a loop with 4,096 tables, and the
+// most values: each takes about 120 bytes of memory until the documented ones are kept. So
+// a server cannot fill the memory of a scheduler whose page is open.
 enum { LOOP_TEXT_MAX = 16 << 20, LOOP_VALUES_MAX = 1 << 20 };
 // The scheduler has the same limits, which are three times what 65,535 nodes take.
 enum { SCHEDULER_TEXT_MAX = 64 << 20, SCHEDULER_VALUES_MAX = 6 << 20 };

@@ -29,6 +29,7 @@ static const double ask_seconds = 1, loop_seconds = 1;
 struct role_http {
     struct monitor *monitor;
     struct node *node;
+    struct journal *journal; // of the scheduler, or NULL
     atomic_bool closing;
 
     pthread_mutex_t lock;           // guards `loops`
@@ -52,6 +53,7 @@ static int begin(struct role_http **ret, const struct monitor_options *at,
     if (h == NULL)
         return err_nomem(e, "the monitor");
     h->node = as->node;
+    h->journal = as->journal;
     h->role = as->role;
     h->usage = as->usage;
     h->more = as->more;
@@ -122,15 +124,22 @@ static int tell_scheduler(void *of, json_t **ret, struct err *e)
 {
     struct role_http *h = of;
     const struct status_limits limits = {ask_seconds, loop_seconds, &h->closing};
-    TRY(status_ask(h->node, &limits, ret, e));
+    int rc = status_ask(h->node, &limits, ret, e);
+    uint64_t silent = h->journal != NULL ? journal_silent_ns(h->journal) : 0;
+    if (rc != 0 && silent > 0)
+        return err_set(e, rc,
+                       "etcd has not answered the scheduler for %.0f s, so the scheduler "
+                       "sends no answers; pushes and pulls go on",
+                       (double)silent * 1e-9);
+    TRY(rc);
     (void)json_object_del(*ret, "sampled_ns");
     return 0;
 }
 
 int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
-                        struct node *n, struct err *e)
+                        struct node *n, struct journal *j, struct err *e)
 {
-    struct role_http as = {.node = n};
+    struct role_http as = {.node = n, .journal = j};
     *ret = NULL;
     return at->address != NULL ? begin(ret, at, tell_scheduler, &as, e) : 0;
 }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "cluster/journal/journal.h"
 #include "cluster/node.h"
 #include "monitor/monitor.h"
 #include "os/usage.h"
@@ -33,11 +34,12 @@
 
 struct role_http;
 
-// Opens the monitor of a role if there is an address, and logs where it is; without an
-// address, *ret is NULL. The scheduler asks itself and the servers. The caller keeps `n`
-// until role_http_close.
+// Opens the monitor of a role if there is an address, and logs where it is; *ret is NULL
+// without. The scheduler asks itself and the servers. While it cannot answer, because the
+// place of the journal (which may be NULL) is silent, the page says so. The caller keeps
+// `n` and `j` until role_http_close.
 int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
-                        struct node *n, struct err *e);
+                        struct node *n, struct journal *j, struct err *e);
 // Opens the monitor of a server, which asks the server's own loops. Any thread gives it
 // their addresses by role_http_add_loop.
 int role_http_server(struct role_http **ret, const struct monitor_options *at,

@@ -13,6 +13,7 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/nodes/roles.h"
+#include "cli/nodes/standby.h"
 #include "cli/train_output.h"
 #include "cluster/journal/journal.h"
 #include "cluster/scheduler/scheduler.h"
@@ -106,7 +107,6 @@ struct process {
     struct train_setup setup;
     struct train_result result;
     pthread_t driver;
-    atomic_bool replaced; // another scheduler may have taken over
     atomic_bool driver_over;
     int driver_rc;
     struct err driver_error;
@@ -182,6 +182,7 @@ static void describe(const struct process *p, char ret[VAN_ADDRESS_MAX])
 static int open_state(struct process *p, const struct scheduler_values *v,
                       const struct training *t, struct err *e)
 {
+    struct standby standby;
     char about[VAN_ADDRESS_MAX];
     if (v->state == NULL)
         return 0;
@@ -195,10 +196,13 @@ static int open_state(struct process *p, const struct scheduler_values *v,
         .insecure = v->node.insecure,
         .patience = node_scheduler_timeout(&p->node.node),
         .interrupt = {.wake_fd = -1, .flag = &node_interrupted},
-        .say = say,
+        .say = standby_say,
+        .ctx = &standby,
     };
+    standby_open(&standby, &p->node.http, p->usage);
     int rc = etcd_is(v->state) ? etcd_open(&p->journal, &o, e)
                                : journal_open(&p->journal, v->state, e);
+    standby_close(&standby);
     return rc == 0 || rc == TUG_EINTERRUPTED ? rc : err_wrap(e, "--state");
 }
 
@@ -291,26 +295,6 @@ static void *drive(void *arg)
     return NULL;
 }
 
-// Waits until this scheduler's lease holds, if it has one.
-static int may_write(void *process, struct err *e)
-{
-    struct process *p = process;
-    if (atomic_load(&p->replaced))
-        return err_set(e, TUG_EIO, "another scheduler may have taken over the training");
-    return p->journal != NULL ? journal_wait(p->journal, e) : 0;
-}
-
-// Lets the driver end when another scheduler takes over.
-static void fence_driver(struct process *p, const struct scheduler_values *v)
-{
-    struct train_cluster *c = &p->setup.cluster;
-    c->shares_out = v->state != NULL && etcd_is(v->state);
-    c->took_over = scheduler_generation(p->scheduler) > 1;
-    c->replaced = &p->replaced;
-    c->may_write = may_write;
-    c->may_write_ctx = p;
-}
-
 // Gives the driver the note of the pass that the driver before it had opened.
 static int take_note(struct process *p, struct err *e)
 {
@@ -323,8 +307,7 @@ static int take_note(struct process *p, struct err *e)
     return 0;
 }
 
-static int begin_driver(struct process *p, const struct scheduler_values *v,
-                        const struct training *t, struct err *e)
+static int begin_driver(struct process *p, const struct training *t, struct err *e)
 {
     if (t == NULL)
         return 0;
@@ -337,7 +320,6 @@ static int begin_driver(struct process *p, const struct scheduler_values *v,
     TRY(train_open_log(t->values, t->options, &p->node.node, e));
     p->setup.config.facts = p->facts;
     TRY(take_note(p, e));
-    fence_driver(p, v);
     if (t->values->http != NULL)
         log_warn("--http of the training has no effect on a cluster: use tug launch "
                  "--http HOST:PORT, or give it to tug scheduler, server and worker");
@@ -399,8 +381,7 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
                           const struct err *why, struct err *e)
 {
     const struct err *end = why;
-    bool silent = scheduler_silent(p->scheduler);
-    if (p->drives && p->driver_rc == TUG_EINTERRUPTED && !silent) {
+    if (p->drives && p->driver_rc == TUG_EINTERRUPTED) {
         train_report_interrupted(&p->setup, &p->result, (uint32_t)v->servers,
                                  (uint32_t)v->workers, &p->driver_error);
         end = &p->driver_error; // the driver's error names the checkpoint
@@ -415,8 +396,7 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
     int code = end->code;
     if (e != NULL) {
         *e = *end;
-        if (!silent) // the next scheduler goes on by itself
-            name_checkpoint(p, e);
+        name_checkpoint(p, e);
     }
     return code;
 }
@@ -431,6 +411,23 @@ static int show_end(struct process *p, const struct scheduler_values *v, int rc,
     return 0;
 }
 
+// Ends this process as kill -9 would, but with words. The journal has failed, so the driver
+// would wait for answers until its deadline, and would hold --out meanwhile, which the driver
+// of the scheduler that takes over needs; it must also not save any more.
+static void end_at_once(struct process *p, const struct scheduler_values *v,
+                        const struct err *why)
+{
+    char line[ERR_TEXT_MAX + 64];
+    struct err e = *why;
+    name_checkpoint(p, &e);
+    snprintf(line, sizeof(line), "tug scheduler: %s", e.text);
+    log_last_words(line);
+    if (v->announce)
+        announce_end(&e);
+    node_take_token(&p->node.node);
+    _exit(err_exit_code(e.code));
+}
+
 static int run_process(struct process *p, const struct scheduler_values *v,
                        const struct training *t, struct err *e)
 {
@@ -441,15 +438,16 @@ static int run_process(struct process *p, const struct scheduler_values *v,
         return 0;
     }
     TRY(open_scheduler(p, v, t != NULL, e));
-    TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, e));
-    TRY(begin_driver(p, v, t, e));
+    TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, p->journal, e));
+    TRY(begin_driver(p, t, e));
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)
         rc = process_serve(p, &why, e);
+    if (rc == 0 && p->drives && scheduler_cannot_write(p->scheduler))
+        end_at_once(p, v, &why);
     if (rc == 0 && v->tells_late)
         rc = tell_late(p, &why, e);
     if (p->drives) {
-        atomic_store(&p->replaced, scheduler_silent(p->scheduler));
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the driver ends when the cluster has ended
     }
@@ -503,7 +501,6 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     if (p->journal != NULL)
         journal_wake_by(p->journal, NULL, NULL);
     van_free(p->van);
-    scheduler_forget(p->scheduler);
     scheduler_close(p->scheduler);
     journal_close(p->journal);
     train_setup_close(&p->setup);
