@@ -254,8 +254,9 @@ size_t client_in_flight(const struct client *c);
 // of a request again when it has ended (client_done, its callback), and must poll the van
 // until then.
 void client_abandon(struct client *c, const struct err *why);
-// Returns 0 while requests and waits may continue. Else returns the status with which the
-// cluster has ended for this client, or that of client_abandon; *e gets the reason.
+// Returns 0 while requests and waits may continue. Else returns, with the reason, the
+// status with which the cluster has ended for this client, or the status of
+// client_abandon.
 int client_over(const struct client *c, struct err *e);
 
 // Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted
@@ -280,9 +281,6 @@ int client_leave(struct client *c, const struct err *why, struct err *e);
 // Lets the van handle the events that are there now, without waiting for others.
 int client_poll(struct client *c, struct err *e);
 void client_set_interrupt(struct client *c, const atomic_bool *interrupted);
-// Ends all waits and requests with an error once *replaced is true: the scheduler of this
-// process, whose driver the client is, may not act for the cluster any more.
-void client_set_fence(struct client *c, const atomic_bool *replaced);
 void client_set_timeout(struct client *c, uint64_t request_timeout_ns); // 0: 60 s
 
 struct client_stats {

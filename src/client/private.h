@@ -25,8 +25,8 @@
 #include "protocol/keys.h"
 #include "protocol/limits.h"
 
-// The id of a request or slice is count << SLOT_BITS | slot. The slot leads to the
-// request or slice without a search, and the count makes the id unique.
+// The id of a request or slice is count << SLOT_BITS | slot. By the slot it is found without
+// a search, and the count makes it unique.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
 
 #define MS ((uint64_t)1000000)
@@ -76,10 +76,9 @@ struct below_wanted {
 // The common properties of all requests of one kind. Each kind is defined in the file with its
 // calls.
 struct request_kind {
-    // The kind in errors, such as "a push to"; NULL: each request has a text of its own.
-    const char *says;
-    uint16_t type;   // the type of the request's messages
-    uint16_t answer; // the type of a loop's answer
+    const char *says; // the kind in errors, such as "a push to"; NULL: the request has it
+    uint16_t type;    // the type of the request's messages
+    uint16_t answer;  // the type of a loop's answer
     // Cuts the request into slices. On TUG_ENOMEM the request has none.
     int (*begin)(struct request *r);
     // Sends a slice. NULL: sends the request's message unchanged. This function and the
@@ -159,11 +158,11 @@ struct request {
     float *answers; // values of a pull, answer_width for each key
     uint32_t answer_width;
     bool all_loops; // the request is also sent to loops without its keys
-    // The slice for a loop covers all partitions of the loop, also those without keys.
-    // So a loop serves the slice only in the epoch that the slice names. After a move
-    // of a partition the request is cut and sent anew, also to loops that have
-    // answered (docs/design/0035). Such requests are parts of synchronous batches, new
-    // tables, ticks and steps.
+    // The slice for a loop covers all partitions of the loop, also those without keys. So
+    // a loop serves the slice only in the epoch that the slice names. After a move of a
+    // partition the request is cut and sent anew, also to loops that have answered
+    // (docs/design/0035). So are parts of synchronous batches, new tables, ticks and
+    // steps.
     bool whole;
     struct staging *stagings;
 
@@ -288,7 +287,6 @@ struct client {
     struct van *van;
     struct session_side side; // the settings that the sessions with all peers share
     const atomic_bool *interrupted;
-    const atomic_bool *replaced; // see client_set_fence
     struct asking asking;
     struct client_stats stats;
 

@@ -11,14 +11,14 @@
 // called.
 //
 // An accepted peer is a stranger until its first message has arrived, which may have at
-// most 16 KiB (a hello fits) and must arrive in time. A link whose TLS handshake fails
-// is never `opened`, and on the accepting end not `closed` either; the dialler is told
-// why. When another peer connects and there are max_links links, or hardly a descriptor
-// is left, the oldest stranger is closed. If there are no strangers, the new peer's
-// handshake is awaited, and a link that has not joined (van_joined) and has a lesser
-// role is closed. Otherwise the new peer gets MSG_ERROR (plain) and is closed. There are
-// never more than max_strangers strangers: however many connect and stay silent, members
-// of the cluster find room.
+// most 16 KiB (a hello fits) and must arrive in time. A link whose TLS handshake fails is
+// never `opened`, and on the accepting end not `closed` either; the dialler is told why.
+// When another peer connects and there are max_links links, or hardly a descriptor is
+// left, the oldest stranger is closed; without strangers, a link of a lesser role that
+// has not joined (van_joined), once the handshake has shown which role is greater; else
+// the new peer gets MSG_ERROR (plain) and is closed. There are never more than
+// max_strangers strangers: however many connect and stay silent, members of the cluster
+// find room.
 //
 // `budget` counts the cost of accepted links: the links themselves, messages that have
 // arrived in part, and bytes that peers have not read yet. A message for which there is
@@ -67,7 +67,7 @@ struct tcp_options {
     // are refused for lack of room; 0: 5 s.
     uint64_t slow_timeout_ns;
     // If the token of this node is missing or refused, the node dials again for this
-    // time, because the scheduler may be about to write a new token; 0: 3 s.
+    // time, as the scheduler may be about to write a new token; 0: 3 s.
     uint64_t token_timeout_ns;
     uint32_t max_links; // most accepted links at a time; 0: as many as descriptors allow
     // Most accepted links at a time that have sent no message yet; 0: 1024.

@@ -81,8 +81,8 @@ static int make_file(struct sim_disk *d, const void *bytes, size_t n, struct err
     return 0;
 }
 
-// The file is replaced by a rename, so the disk has either the old file or the new one. A
-// scheduler that ends replaces all groups by an empty one, and does not die then.
+// The file is replaced by a rename, so there is the old one or the new one. A scheduler
+// that ends replaces all groups by an empty one, and does not die then.
 static int replace(struct journal *j, const void *bytes, size_t n, struct err *e)
 {
     struct sim_disk *d = ((struct disk_user *)j)->disk;

@@ -77,9 +77,7 @@ void kit_etcd_start(struct kit_etcd *s)
                     "--initial-cluster",
                     cluster,
                     "--log-level=warn",
-                    s->token != NULL  ? (char *)(uintptr_t)s->token
-                    : s->cert != NULL ? cert
-                                      : NULL,
+                    s->cert != NULL ? cert : NULL,
                     key,
                     s->ca != NULL ? ca : NULL,
                     "--client-cert-auth",

@@ -9,7 +9,6 @@
 struct kit_etcd {
     unsigned port, peer;         // of clients, and of other members
     const char *ca, *cert, *key; // PEM files; NULL: plain HTTP. `ca`: clients need one
-    const char *token;           // the option --auth-token; NULL: none
     pid_t pid;                   // 0: it does not run
 };
 

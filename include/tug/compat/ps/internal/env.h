@@ -1,4 +1,4 @@
-// Environment: a program's settings by Environment::Init, which override environment
+// Environment: settings that a program gives by Environment::Init override environment
 // variables.
 //
 // SPDX-License-Identifier: Apache-2.0
