@@ -332,7 +332,13 @@ static int environment_of(const struct launch_values *v, const struct options *g
         "loops", "sparse-loops", "connect-timeout", "advertise",
         "http",  "restart",      "restart-limit"};
     for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train) && program; i++)
-        if (options_given(given, of_train[i]))
+        if (options_given(given, of_train[i]) && strncmp(of_train[i], "restart", 7) == 0)
+            return err_set(e, TUG_EUSAGE,
+                           "--%s works only with 'tug launch ... -- train': a process of "
+                           "another program would begin anew; leave the option out, or "
+                           "start the roles by hand, with --state for 'tug scheduler'",
+                           of_train[i]);
+        else if (options_given(given, of_train[i]))
             return err_set(e, TUG_EUSAGE,
                            "--%s works only with 'tug launch ... -- train'; a program "
                            "sets this itself, so leave the option out",

@@ -177,7 +177,8 @@ static void what_cannot_be_kept_is_refused(void **state)
                 "bias");
     e2e_says("--restart role cannot be used with --fetch of -- train");
     tug_ends(2, "launch --restart role -- ./program");
-    e2e_says("--restart works only with 'tug launch ... -- train'");
+    e2e_says("--restart works only with 'tug launch ... -- train': a process of another "
+             "program would begin anew");
 }
 
 static int begin(void **state)
