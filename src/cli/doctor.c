@@ -1,5 +1,5 @@
-// tug doctor: finds out why a cluster does not work: which nodes reach each other,
-// versions, clocks and certificates; with advice for each problem.
+// tug doctor: finds out why a cluster does not work. It checks which nodes reach each
+// other, and their versions, clocks and certificates, and gives advice for each problem.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>

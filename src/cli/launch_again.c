@@ -21,7 +21,7 @@ static int resume(const struct launch_options *o, bool *ret_lost, struct err *e)
         return err_nomem(e, "the words of a run");
     for (size_t i = 0; i < o->words.n; i++)
         words[i] = o->words.items[i];
-    words[o->words.n] = "--resume=auto"; // the last of several counts
+    words[o->words.n] = "--resume=auto"; // the last one counts, if the words have several
     with.words = (struct launch_list){words, o->words.n + 1};
     int rc = launch_run(&with, ret_lost, e);
     mem_free(words);

@@ -8,8 +8,8 @@
 
 #include "launch/launch.h"
 
-// Runs the processes, and again if a server was lost, up to o->restarts times. `saves`: the
-// run has a directory for its saves (--out), without which it is not resumed.
+// Runs the processes. If a server was lost, runs them again, up to o->restarts times.
+// `saves`: the run has a directory for its saves (--out); a run without one is not resumed.
 int launch_again(const struct launch_options *o, bool saves, struct err *e);
 
 #endif

@@ -74,8 +74,9 @@ static void on_hangup(int number)
     errno = saved;
 }
 
-// Opens the file on a thread, because a signal handler may not, and at once: a server may
-// log nothing for hours, and a log rotation waits for the file to be opened again.
+// Opens the file on a thread, because a signal handler may not open files. The thread
+// opens it at once and not with the next line: a server may log nothing for hours, and a
+// log rotation waits until the file was opened again.
 static void *reopen(void *arg)
 {
     (void)arg;

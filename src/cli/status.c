@@ -44,11 +44,12 @@ const struct option_table cli_status_options = {
     CLI_OPTIONS(options),
 };
 
-// The most bytes of a loop's answer, four times that of a loop with 4,096 tables, and the
-// most values: each takes about 120 bytes of memory until the documented ones are kept. So
-// a server cannot fill the memory of a scheduler whose page is open.
+// The most bytes of a loop's answer (four times the answer of a loop with 4,096
+// tables), and the most values in it. With these limits, a server cannot fill the memory
+// of a scheduler whose page is open: an answer takes about 120 bytes for each value, until
+// all but the documented values are dropped.
 enum { LOOP_TEXT_MAX = 16 << 20, LOOP_VALUES_MAX = 1 << 20 };
-// The scheduler has the same limits, which are three times what 65,535 nodes take.
+// The limits of the scheduler's answer: three times what an answer with 65,535 nodes takes.
 enum { SCHEDULER_TEXT_MAX = 64 << 20, SCHEDULER_VALUES_MAX = 6 << 20 };
 enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // limits for one loop, and for all
 
@@ -93,7 +94,7 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
                      "loop", json_object_get(node, "loop"));
 }
 
-// This is a node in the scheduler's answer, with its position in that answer.
+// A node in the scheduler's answer, with its position there.
 struct placed {
     json_t *node;
     int role;

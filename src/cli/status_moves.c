@@ -1,5 +1,5 @@
-// Prints the moves of partitions for tug status: how far they are, what is on its way, and
-// what holds the placement.
+// Prints the moves of partitions for tug status: how many are done and left, those in
+// progress, and the operations that keep partitions from moving now.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <jansson.h>

@@ -1,4 +1,4 @@
-// tug train: makes a configuration of the options, runs it and prints the result. If the
+// tug train: makes a configuration from the options, runs it and prints the result. If the
 // environment gives it a role (by variables of ps-lite or Paddle), it runs that role of a
 // cluster. With the flags of Paddle's first version, it runs a trainer in that scheme.
 //

@@ -23,7 +23,7 @@ enum {
     GRPC_UNIMPLEMENTED = 12,
     GRPC_UNAUTHENTICATED = 16
 };
-static const double attempt_seconds = 2; // limit of one request that is repeated
+static const double attempt_seconds = 2; // time limit of each attempt at a request
 
 uint64_t etcd_now(void)
 {
@@ -76,7 +76,7 @@ int etcd_get_bytes(struct buf *to, const json_t *o, const char *name)
     return base64_read(to, json_string_value(text), json_string_length(text));
 }
 
-// Numbers of 64 bits are texts.
+// In the gateway's JSON, numbers of 64 bits are texts.
 uint64_t etcd_get_number(const json_t *o, const char *name)
 {
     const json_t *text = json_object_get(o, name);
@@ -95,7 +95,7 @@ static enum etcd_answer kind_of(int status, json_int_t code)
     return wrong ? ETCD_REFUSED : ETCD_PASSES;
 }
 
-// Takes an answer that is not success.
+// Takes an answer whose status is not success.
 static enum etcd_answer refused(struct etcd_client *c, int status, const char *url,
                                 struct err *e)
 {
@@ -108,7 +108,7 @@ static enum etcd_answer refused(struct etcd_client *c, int status, const char *u
     printable_make(e->text);
     json_decref(root);
     if (code == GRPC_UNAUTHENTICATED)
-        c->token[0] = '\0'; // it has expired
+        c->token[0] = '\0'; // the token has expired
     return kind_of(status, code);
 }
 

@@ -3,7 +3,7 @@
 //
 // Keys, below the prefix:
 //
-//   leader           what the leader says of itself; it ends with the leader's lease
+//   leader           what the leader says of itself; the key ends with the leader's lease
 //   head             the name of the log that counts
 //   log/NAME/G/P     part P of group G: '+' (more parts follow) or '.', and bytes
 //
@@ -24,12 +24,12 @@
 #include "os/interrupt.h"
 
 struct etcd_options {
-    const char *state;   // etcd://HOST:PORT,...[/PREFIX] or etcds://...
-    const char *cluster; // name of the cluster, for the usual prefix
-    const char *about;   // what the leader's key says: host and process
-    bool insecure;       // allows plain HTTP off loopback
-    double patience;     // seconds without an answer of etcd after which it is given up
-    struct interrupt interrupt;               // ends the wait of a standby
+    const char *state;          // etcd://HOST:PORT,...[/PREFIX] or etcds://...
+    const char *cluster;        // name of the cluster, for the usual prefix
+    const char *about;          // what the leader's key says: host and process
+    bool insecure;              // allows plain HTTP off loopback
+    double patience;            // seconds without an answer after which etcd is given up
+    struct interrupt interrupt; // ends the wait of a standby
     void (*say)(void *ctx, const char *line); // lines about waiting; may be NULL
     void *ctx;
 };

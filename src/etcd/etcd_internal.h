@@ -21,7 +21,7 @@ enum {
     ETCD_TOKEN_MAX = 2048,
     ETCD_LOG_MAX = 32,
     ETCD_KEY_MAX = ETCD_PREFIX_MAX + 128,
-    ETCD_TTL_SECONDS = 3,    // of the lease; etcd may make it longer
+    ETCD_TTL_SECONDS = 3,    // time to live of the lease; etcd may prolong it
     ETCD_PART_MAX = 1 << 19, // bytes of a part; etcd takes 1.5 MiB in a request
 };
 
@@ -35,7 +35,7 @@ struct etcd_place {
     char user[ETCD_HOST_MAX], password[ETCD_HOST_MAX]; // from ETCDCTL_USER; "": none
 };
 
-// Reads the value of --state, and the variables that etcdctl has.
+// Reads the value of --state, and the variables that etcdctl reads, too.
 int etcd_place_read(struct etcd_place *ret, const struct etcd_options *o, struct err *e);
 
 // ------------------------------------------------------------------------------- a client
@@ -51,7 +51,7 @@ struct etcd_client {
     struct buf answer;
 };
 
-// The answers of etcd that are not success.
+// The kinds of answers of etcd.
 enum etcd_answer {
     ETCD_OK,
     ETCD_PASSES,    // the request may succeed later, or at another endpoint
@@ -73,7 +73,7 @@ enum etcd_answer etcd_ask_once(struct etcd_client *c, const char *path,
 enum etcd_answer etcd_ask(struct etcd_client *c, const char *path, const struct buf *body,
                           double patience, json_t **ret, struct err *e);
 
-// Returns the time, with that of a suspended machine, in ns.
+// Returns the time in ns. Its clock also runs while the machine is suspended.
 uint64_t etcd_now(void);
 
 // Append "NAME":"BASE64" to a request.
@@ -98,7 +98,7 @@ struct etcd_journal {
     struct etcd_options o;
     char about[ETCD_HOST_MAX];
     struct etcd_place place;
-    // `asks` is the caller's before the threads begin, then the writer's.
+    // The caller uses `asks` until the threads begin; then only the writer uses it.
     struct etcd_client asks, beats;
     struct buf body;
     uint64_t lease, ttl_ns;
@@ -108,22 +108,22 @@ struct etcd_journal {
     uint32_t logs;          // logs that this leader has begun
     uint64_t group;         // number of the next group in the log
 
-    pthread_mutex_t mutex; // for the following
+    pthread_mutex_t mutex; // guards the members below
     pthread_cond_t changed;
     bool threaded, beating;
     pthread_t writer, beater;
     atomic_bool stop;
-    bool busy, replaces;     // the writer has a group; it replaces all others
-    struct buf todo;         // that group
-    uint64_t bytes;          // of the log, with that group
-    uint64_t valid_until;    // by etcd_now: the lease is ours until then
+    bool busy, replaces; // busy: the writer has a group; replaces: it replaces all others
+    struct buf todo;     // the writer's group
+    uint64_t bytes;      // bytes of the log, with that group
+    uint64_t valid_until;    // the lease is ours until this time of etcd_now
     struct err failed;       // the first failure; code 0: none
     void (*wake)(void *ctx); // called when something has changed; may be NULL
     void *wake_ctx;
 };
 
-// Takes the journal when no other scheduler has it, and reads `head`. *ret_waited: another
-// one had it at first.
+// Takes the journal when no other scheduler has it, and reads `head`. *ret_waited says
+// whether another scheduler had it at first.
 int etcd_lease_take(struct etcd_journal *j, bool *ret_waited, struct err *e);
 // Keeps the lease alive until j->stop: the main function of a thread.
 void *etcd_lease_keep(void *journal);

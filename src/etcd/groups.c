@@ -31,8 +31,8 @@ struct part {
     bool last, replaces;
 };
 
-// Begins the transaction: the leader is this scheduler, and, for a new log, no request
-// of an earlier one that was late has changed the head.
+// Begins the transaction with its conditions: the leader is this scheduler, and, for a new
+// log, no late request for an earlier log has changed the head.
 static bool make_compare(struct etcd_journal *j, const struct part *p)
 {
     char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
@@ -84,7 +84,8 @@ static bool make_head(struct etcd_journal *j, const struct part *p)
            etcd_add_text(b, "range_end", to) == 0 && buf_add(b, "}}", 2) == 0;
 }
 
-// Ends the transaction: if it does not hold, the answer has the leader and the head.
+// Ends the transaction. If its conditions do not hold, the answer has the leader and the
+// head.
 static bool make_end(struct etcd_journal *j)
 {
     char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
@@ -104,8 +105,8 @@ static const json_t *entry_of(const json_t *answer, size_t i)
     return json_array_get(json_object_get(range, "kvs"), 0);
 }
 
-// The transaction did not hold. It may have been executed before, by a request whose
-// answer was lost: then the head names the log.
+// Called if the conditions of the transaction did not hold. An earlier request, whose
+// answer was lost, may have executed it: then the head names the log.
 static int did_not_hold(struct etcd_journal *j, const struct part *p,
                         const json_t *answer, struct err *e)
 {
@@ -149,7 +150,7 @@ int etcd_group_write(struct etcd_journal *j, const void *bytes, size_t n, bool r
     struct part p = {.replaces = replaces};
     char name[128];
     uint64_t group = replaces ? 0 : j->group;
-    if (replaces) // never the name of another log, also not of one that was not finished
+    if (replaces) // a new name, which not even an unfinished log has
         snprintf(p.log, sizeof(p.log), "%016" PRIx64 "-%08x", j->created, ++j->logs);
     else
         snprintf(p.log, sizeof(p.log), "%s", j->log);
@@ -174,9 +175,9 @@ struct reader {
     void *ctx;
     char from[ETCD_KEY_MAX + 1], to[ETCD_KEY_MAX]; // the keys that are still to be read
     size_t log;                                    // length of the log's name in keys
-    uint64_t group, part;                          // expected next
-    struct buf bytes;                              // of a group, so far
-    struct buf text;                               // of a key or a value
+    uint64_t group, part;                          // the numbers that must come next
+    struct buf bytes;                              // the bytes of a group so far
+    struct buf text;                               // a decoded key or value
     bool more;
 };
 
@@ -228,7 +229,8 @@ static int take_entry(struct reader *r, const json_t *entry, struct err *e)
 static bool make_page(struct reader *r, bool first)
 {
     struct buf *b = &r->j->body;
-    // After the first page, the keys behind the last one: it, and a zero byte.
+    // After the first page, the range begins behind the last key: at that key with a zero
+    // byte appended.
     size_t n = strlen(r->from) + !first;
     buf_clear(b);
     return buf_printf(b, "{\"limit\":\"%d\",", PAGE) == 0 &&

@@ -10,8 +10,8 @@
 #include "os/clock.h"
 #include "os/thread.h"
 
-// The lease counts as ours until this part of its time is left, as clocks of two
-// machines do not run equally fast.
+// The lease counts as ours until a tenth of its time (1 / MARGIN) is left, because clocks
+// of two machines do not run equally fast.
 enum { MARGIN = 10 };
 
 static const struct interrupt never = {.wake_fd = -1};

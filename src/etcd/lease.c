@@ -99,8 +99,8 @@ static bool make_taking(struct etcd_journal *j)
            etcd_add_text(b, "value", j->about) == 0 && buf_add(b, "}}]}", 4) == 0;
 }
 
-// Tries to create the key, and sets *ret_mine to whether this scheduler has it. After a request
-// without an answer the key may be ours, too.
+// Tries to create the key, and sets *ret_mine to whether this scheduler has it. The
+// key may also be ours by a request that got no answer.
 static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
 {
     json_t *answer = NULL;
@@ -108,8 +108,7 @@ static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
     int rc = etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e);
     json_decref(answer);
     answer = NULL;
-    if (rc ==
-        ETCD_NOT_FOUND) // etcd was slow, so that the lease has ended: with a new one
+    if (rc == ETCD_NOT_FOUND) // etcd was slow and the lease has ended: needs a new lease
         return 0;
     TRY(failed(rc, e));
     TRY(ask_range(j, "leader", &answer, e));
@@ -198,7 +197,7 @@ static void renewed(struct etcd_journal *j, uint64_t asked)
     pthread_mutex_unlock(&j->mutex);
 }
 
-// Asks once for another period; returns false if there was no answer.
+// Asks once to renew the lease; returns false if there was no answer.
 static bool beat(struct etcd_journal *j, struct buf *body)
 {
     json_t *answer = NULL;
@@ -223,7 +222,7 @@ static bool beat(struct etcd_journal *j, struct buf *body)
     return done;
 }
 
-// Waits until `until` or the end.
+// Waits for `seconds`, or until the journal ends. Returns whether it ends.
 static bool wait_stop(struct etcd_journal *j, double seconds)
 {
     struct timespec t = clock_deadline(seconds);

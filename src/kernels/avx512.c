@@ -1,5 +1,5 @@
 // The kernels for AVX-512 (F, VL, DQ, CD): this file is compiled with that instruction
-// set, so that it may only run after kernels.c has checked the CPU.
+// set, so its code may run only after kernels.c has checked the CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>

@@ -25,8 +25,8 @@
 // i and i + 4, i and i + 2, 0 and 1).
 //
 // Arrays of n features (rows, x, g, l2, ...) can be read KERNEL_PADDING entries beyond
-// the n-th: pointers there are valid rows, floats anything. Kernels read these entries
-// but never use their values.
+// the n-th: pointers there are valid rows, and floats may have any value. Kernels read
+// these entries but never use their values.
 enum { KERNEL_LANES = 16, KERNEL_PADDING = 16 };
 
 struct kernels {

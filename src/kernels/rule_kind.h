@@ -5,8 +5,9 @@
 // state included, unless the rule is `dense` (assign and average take a 0 as a value like
 // any other). With an l2 > 0 (given for each update, see struct rule_params) all use g +
 // l2 * w instead of g, and with l1 > 0 all end with the proximal step w = sign(w) *
-// max(|w| - lr * l1, 0) (Duchi & Singer 2009); except for those of ftrl, which have their
-// own place for both, and for sum, summary, assign and average, which have none.
+// max(|w| - lr * l1, 0) (Duchi & Singer 2009). The exceptions are ftrl and ftrl-group,
+// whose formulas have terms for l1 and l2, and sum, summary, assign and average, which
+// use neither.
 //
 // sgd          w -= lr g                                         (Paddle: SparseNaiveSGDRule)
 // momentum     m = beta1 m + g;  w -= lr m                              state m (Polyak 1964)

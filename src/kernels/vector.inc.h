@@ -1,11 +1,11 @@
 // The kernels on vectors, included once by each level's file, which defines
 //   LEVEL                  the name of its table
-//   WIDE                   floats in a register, 8 or 16: updates are best no wider
+//   WIDE                   floats in a register, 8 or 16, and in the vectors of updates
 //   SQRT16, SQRT8, SQRT4   element-wise square roots
 //   COMPARE_16(x, op)      mask of the lanes with x op 0
 //   RANGE_16(from, n)      mask of the lanes i with 0 <= i + from < n
-//   REPEATS_16(rows, n)    whether a row comes twice among the first 16, at most n; may be
-//                          left out
+//   REPEATS_16(rows, n)    whether a row occurs twice among the first min(16, n) rows;
+//                          optional
 //   LOAD_SOME(p, n)        the first n < 16 floats, zeros behind them; reads no further
 // and is compiled for its CPU. Nearly all other code uses the compiler's vector types,
 // which it translates to the level's instructions. Results have the same bits as those of
@@ -227,8 +227,8 @@ static float largest(const float *x, size_t n)
 }
 
 // TILE_ROWS: rows of y whose sums are in registers at the same time. TILE_DEPTH: rows of
-// w that they use before the next rows of y do; sixteen columns of these fit into the
-// first-level cache.
+// w that all rows of y use before the next rows of w are used; sixteen columns of these
+// rows of w fit into the first-level cache.
 enum { TILE_ROWS = WIDE == 16 ? 8 : 4, TILE_DEPTH = 256, TILE_PARTS = 16 / WIDE };
 #if WIDE == 16
 typedef v16 tile_part;

@@ -177,7 +177,8 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
         for (; c + 8 <= row; c += 8)
             store_8(g + c,
                     ffm_grad_8(load_8(met + c), load_8(v + c), c, own, k, eu, minus));
-        if (c < row) // overwrites the next feature's, which is written later, or padding
+        if (c <
+            row) // also overwrites padding, or the next feature's gradient, written later
             store_8(g + c, ffm_grad_8(load_first(met + c, row - c),
                                       load_first(v + c, row - c), c, own, k, eu, minus));
     }

@@ -26,7 +26,7 @@ static const char *without_command(const struct launch_exit *x)
     return strncmp(x->said, command, (size_t)n) == 0 ? x->said + n : x->said;
 }
 
-// Returns whether the signal asked the process to end, rather than being a crash's.
+// Returns whether the signal asked the process to end; other signals are those of a crash.
 static bool is_request(int number)
 {
     return number == SIGINT || number == SIGTERM || number == SIGHUP;

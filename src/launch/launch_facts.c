@@ -106,7 +106,7 @@ static void put_process(const struct process *p, struct json_out *to)
         json_out_text(to, "host", p->host[0] != '\0' ? p->host : NULL);
     }
     if (p->state == ENDED) {
-        // as shells tell it
+        // shells report a signal as 128 plus its number
         json_out_i64(to, "code", p->signal != 0 ? 128 + p->signal : p->code);
         if (p->signal != 0)
             json_out_i64(to, "signal", p->signal);

@@ -1,6 +1,6 @@
 // The facts about the processes of a run: docs/cluster.md describes the fields ("The facts
-// of a node"). The launcher's thread writes them, any
-// thread prints them.
+// of a node"). The launcher's thread writes them, and any
+// thread may print them.
 //
 // All functions do nothing if the facts are NULL, which means that they are not served.
 //

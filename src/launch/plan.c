@@ -111,7 +111,7 @@ static int choose_state(struct plan *p, struct err *e)
     TRY(runtime_dir_make(dir, e));
     snprintf(name, sizeof(name), "%.60s-%ld.state", p->o->cluster, (long)getpid());
     TRY(file_join(p->state, dir, name, e));
-    return file_remove_tree(p->state, e); // of an attempt before
+    return file_remove_tree(p->state, e); // the state of an earlier attempt
 }
 
 int plan_open(struct plan *p, const struct launch_options *o, struct err *e)

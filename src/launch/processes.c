@@ -422,7 +422,7 @@ int processes_start_again(struct processes *c, uint32_t member,
     if (m == NULL)
         return err_nomem(e, p->name);
     m->number = member;
-    // The closing of its last handle may still be in progress, so it is freed at the end.
+    // The last handle of the old process may still be closing, so it is freed at the end.
     c->old[c->n_old++] = c->members[member];
     c->members[member] = m;
     return start_member(c, p, m, e);

@@ -2,8 +2,8 @@
 // which do not touch processes.
 //
 // A scheduler or a worker that was killed is started again: the scheduler continues with its
-// state, and the worker leases pieces anew. A server is not, because its rows are gone. A
-// process that ended by itself has a reason that it would find again. The first restart of a
+// state, and the worker leases pieces anew. A server is not, because its rows are gone. Nor
+// is a process that ended by itself: it would end again for the same reason. The first restart of a
 // process comes after RESTART_FIRST_SECONDS, and each further one after twice that time, up
 // to RESTART_MOST_SECONDS, unless the process has lived for RESTART_CALM_SECONDS.
 //

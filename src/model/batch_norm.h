@@ -4,9 +4,10 @@
 //
 // In training mean and variance are those of the examples that are computed together.
 // Scores use running values, which are summaries of the layer: each batch moves them by a
-// hundredth of their distance to its own. They begin at 0. To correct for that, one more
-// float is moved towards 1 in the same way, and they are divided by it when they are
-// used: so from the first batch on they are means, over about the last hundred batches.
+// hundredth of their distance to the batch's own values. They begin at 0. To correct for
+// that, one more float is moved towards 1 in the same way, and the running values are
+// divided by it when they are used: so from the first batch on they are means, over about
+// the last hundred batches.
 //
 // A batch of one example has no variance, so it is computed as in scoring.
 //
@@ -37,8 +38,8 @@ static inline size_t batch_norm_summaries(size_t units)
 // Sets y, and replaces z by (z - mean) / sqrt(variance + 1e-5).
 void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matrix ret_y);
 
-// Call it after batch_norm_forward, with the z that this has set. Replaces d loss / d y
-// in dy by the derivative by the original z, and adds to the gradients of scale and
+// Must be called after batch_norm_forward, with the z that it has set. Replaces d loss /
+// d y in dy by the derivative by the original z, and adds to the gradients of scale and
 // shift, and to the change of the summary.
 void batch_norm_backward(const struct batch_norm *b, struct matrix z, struct matrix dy,
                          float *scale, float *shift, float *summary);

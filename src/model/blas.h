@@ -1,7 +1,7 @@
 // OpenBLAS, which multiplies matrices in the training of layers. It is loaded when the
 // first model with layers is made. If it were linked, every process would load it,
-// although it creates threads and takes address space at once, and never finishes if
-// there is little of that.
+// although it creates threads and takes address space at once, and never finishes loading
+// if there is little address space.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_BLAS_H

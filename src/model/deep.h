@@ -54,8 +54,8 @@ void deep_backward(struct deep *d, const struct model_work *w,
 
 // These functions serve the linear part, in which each feature has a weight for each task
 // (deep_wide_layout). deep_linear adds the linear part to the scores.
-// deep_linear_gradients computes its gradients: zeros if the model has no linear part,
-// whose rows then have one weight.
+// deep_linear_gradients computes its gradients. For a model without a linear part, whose
+// rows have one weight, deep_no_linear sets the gradients to 0.
 void deep_wide_layout(const struct model_options *o, struct accessor_options *ret);
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);
 void deep_linear_gradients(const struct model_work *w, const struct model_batch *b,

@@ -27,7 +27,7 @@ struct dims dims_of(const struct model_options *o);
 // Returns the number of floats of all fields' vectors together.
 size_t dims_sum(const struct model_options *o);
 
-// Sets the position of each field's vector among them. Returns 0 or TUG_ENOMEM.
+// Sets the position of each field's vector among these floats. Returns 0 or TUG_ENOMEM.
 int dims_open(struct model_work *w);
 void dims_close(struct model_work *w);
 

@@ -16,9 +16,9 @@
 
 // Loads the library that multiplies (model/blas.h). Call it before the first product.
 int layers_begin(struct err *e);
-// Returns the name of the CPU for which OpenBLAS multiplies, if that lacks vector
-// instructions of this CPU, which can happen if the CPU is newer than OpenBLAS; otherwise
-// NULL.
+// OpenBLAS multiplies by code for a type of CPU. Returns the name of this type if the type
+// lacks vector instructions of this CPU, which may be newer than OpenBLAS; otherwise
+// returns NULL.
 const char *layers_older_cpu(void);
 
 // Returns the kernels that multiply matrices in the forward direction, or NULL for
@@ -38,7 +38,7 @@ static inline size_t layer_parameters(size_t in, size_t out)
     return in * out + out;
 }
 // Sets initial weights, uniform in +-sqrt(6 / in), so that values keep their size through
-// rectified layers (He et al. 2015, section 2.2). `ret` is zeros before, and the biases
+// rectified layers (He et al. 2015, section 2.2). `ret` must hold zeros; the biases
 // stay 0. `stream` selects the random numbers.
 void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret);
 

@@ -42,7 +42,7 @@ struct monitor {
 
     // Set when the work has ended (monitor_end).
     _Atomic uint64_t ended_ns; // 0: not yet
-    // Until when the readers of /metrics have time to read the end.
+    // The time until which readers of /metrics may still read the end.
     uint64_t until_ns;
     _Atomic uint64_t read_ns; // when /metrics was read last; 0: never
     atomic_bool end_read, end_shown;
@@ -242,7 +242,7 @@ static void *run_monitor(void *arg)
 
 static int begin_daemon(struct monitor *m, int fd, struct err *e)
 {
-    // The versions that links have, too.
+    // The TLS versions that links between nodes use, too.
     static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3";
     struct trust *t = &m->answers.trust;
     bool tls = t->x != NULL;

@@ -59,7 +59,7 @@ const char *monitor_url(const struct monitor *m);
 // The work of the process has ended, and its facts say how. From now on monitor_is_seen
 // returns whether all open pages have got these facts and, if `seconds` is above 0, also
 // a client that read /metrics before. It stops waiting for pages after 3 s and for
-// /metrics after `seconds`. The caller answers for its facts until then.
+// /metrics after `seconds`. Until then the source must still give facts.
 void monitor_end(struct monitor *m, double seconds);
 bool monitor_is_seen(const struct monitor *m);
 // Returns whether a client has read /metrics in the last two minutes.

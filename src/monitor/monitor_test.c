@@ -335,8 +335,8 @@ static int status_with(const char *url, const char *path, const char *authorizat
     return ret;
 }
 
-// Answers a request with the token only, also on loopback; probes of health learn nothing
-// that a stranger may not know.
+// Answers only requests that have the token, also on loopback. Probes of health need no
+// token, and learn nothing that a stranger may not know.
 static void asks_for_the_token(void **state)
 {
     (void)state;

@@ -141,7 +141,7 @@ void page_add_run(struct page_view *p)
         page_text(p, fact_text(run, "error"));
         html_add(&p->h, "</p>\n");
     }
-    // The facts of tug launch have nothing about a run but its error.
+    // The facts of tug launch have only the error of a run.
     if (isnan(fact_number(run, "pass"))) {
         page_section_end(p);
         return;

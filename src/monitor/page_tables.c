@@ -52,7 +52,8 @@ static const char *key_of(const json_t *table, char ret[KEY_MAX])
     return ret;
 }
 
-// Returns an object of the tables of an array by their keys. The caller releases it.
+// Returns an object that has the tables of an array under their keys. The caller releases
+// it.
 static json_t *tables_by_key(const json_t *tables)
 {
     json_t *all = json_object(), *t;
@@ -339,8 +340,8 @@ static void keep_behind(json_t *by_worker, const json_t *t)
     }
 }
 
-// Returns, by a table's key and by rank, how far each worker is behind. The caller
-// releases it.
+// Returns how far each worker is behind in each table, by the table's key and the worker's
+// rank. The caller releases the object.
 static json_t *behind_by_table(const json_t *facts)
 {
     json_t *all = json_object(), *loop, *t;

@@ -441,8 +441,8 @@ static void says_what_numbers_are_of(void **state)
     assert_null(strstr(all, "-copy"));
 }
 
-// A worker that has taken the place of a dead one: nothing is wrong any more, and its
-// metrics are not there twice.
+// When a worker has taken the place of a dead one, nothing is wrong any more, and the
+// metrics have only the new worker.
 static void knows_who_was_replaced(void **state)
 {
     (void)state;

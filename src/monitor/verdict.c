@@ -11,8 +11,8 @@
 #include "monitor/text_internal.h"
 #include "os/clock.h"
 
-// Most workers that are looked up in the earlier facts, so that many tables do not take
-// long.
+// The most workers that are looked up in the earlier facts. Without this limit, many
+// tables would take long.
 enum { LOOKS_MAX = 16 };
 
 // The problems found so far, or the sentence that describes a process or
@@ -141,7 +141,7 @@ static void judge_servers(struct verdict *v)
     }
 }
 
-// A pass of the history with the least loss, and the last one.
+// The pass with the least loss in the history, and the last pass.
 struct passes {
     double least, least_pass; // NaN: no pass has a loss
     double last, last_pass;
@@ -401,7 +401,7 @@ static void say_run(struct verdict *v)
         return;
     const char *state = fact_text(run, "state");
     double pass = fact_number(run, "pass"), passes = fact_number(run, "passes");
-    if (isnan(passes)) // the facts of tug launch have no more
+    if (isnan(passes)) // the facts of tug launch have only the state
         add(v->text, "the run: %.60s", state);
     else if (strcmp(state, "training") == 0)
         add(v->text, "training, pass %.0f of %.0f, %s examples a second", pass, passes,

@@ -137,8 +137,8 @@ int options_parse_after(struct options **ret, const struct option_table *t, int 
 void options_close(
     struct options *o); // NULL is fine; also frees the strings in the values
 
-// Makes a copy of o, whose values are in the struct `values`, a copy of o's. It must be
-// closed before o.
+// Makes a copy of o. The values of the copy are in the struct `values`, a copy of the struct
+// with o's values. The copy must be closed before o.
 int options_copy(struct options **ret, const struct options *o, void *values,
                  struct err *e);
 // Sets an option that has its default, from a text, as a preset does. `place` names the

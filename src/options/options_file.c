@@ -2,11 +2,12 @@
 //
 //     epochs: 10                 # an option of the command that reads the file
 //     data: [a.gz, b.gz]         # a list
-//     drop: [id, day]            # as "id,day" is
+//     drop: [id, day]            # the same as "id,day"
 //     train: {threads: 2}        # of `tug train` only; other commands skip it
 //
-// There is one level of nesting. Under the name of a command stand its options; under any
-// other word stand the rest of names with a dot ("optimizer: {lr: 1}" sets optimizer.lr).
+// There is one level of nesting. A mapping under the name of a command has options of this
+// command. A mapping under any other word has the second parts of names with a dot:
+// "optimizer: {lr: 1}" sets optimizer.lr.
 // Anchors, deeper nesting and several documents are not supported.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -119,7 +119,7 @@ static void test_refusals(void **state)
     keys_scratch_fini(&s);
 }
 
-// As many of the most recently used lists are remembered as fit.
+// The most recently used lists are remembered, as many as fit.
 static void test_lists(void **state)
 {
     (void)state;

@@ -6,7 +6,8 @@
 #define TUG_PROTOCOL_LIMITS_H
 
 enum {
-    // Most push numbers of a session beyond the number up to which all are done.
+    // Pushes of a session are numbered. A push is refused if its number is this much above
+    // the first number that is not acknowledged.
     SHARD_WINDOW = 64,
     ADMIN_WINDOW = 16, // most admin operations of a session in flight
 };

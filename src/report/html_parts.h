@@ -20,8 +20,8 @@ void html_end(struct page *p);
 void html_value(struct page *p, const json_t *value, const char *place, ...)
     PRINTF_LIKE(3, 4);
 
-// Does the same for bytes, "32.2 MB", and for seconds, where a microsecond is as good as
-// none.
+// Do the same for bytes, "32.2 MB", and for seconds; less than 50 microseconds are shown
+// as 0.
 void html_bytes(struct page *p, const json_t *value, const char *place);
 void html_seconds(struct page *p, const json_t *value, const char *place);
 

@@ -273,7 +273,7 @@ static void columns(struct page *p, const json_t *result)
     html_add(p, "</tbody></table></div>\n");
 }
 
-// Shows a number in its unit, which its name tells.
+// Shows a number in its unit, which the name of the member tells.
 static void show(struct page *p, const json_t *v, const char *where)
 {
     size_t n = strlen(where);
@@ -319,8 +319,8 @@ static void members(struct page *p, const json_t *o, const char *place, const ch
     html_add(p, "</tbody></table>\n");
 }
 
-// Shows the command that repeats the run, and the directory that it was given in. A directory
-// with a save is not written to again.
+// Shows the command that repeats the run, and the directory in which it was given. The command
+// needs another --out, because a new run does not write to a directory that has a save.
 static void repeat(struct page *p, const json_t *result, const json_t *run)
 {
     const char *directory = member_text(run, "directory");

@@ -246,7 +246,7 @@ static void test_runs_of_two_commands(void **state)
     assert_non_null(strstr(page, "None, as far as the results tell."));
 }
 
-// A line of one point is drawn as a dot, since it would not be seen.
+// A line of one point is drawn as a dot, because such a line is not visible.
 static void test_one_point(void **state)
 {
     (void)state;

@@ -175,7 +175,7 @@ static void adam_shared(struct book *r, const double *g, const double *d)
     r->y = v_sum / (double)r->n;
 }
 
-// Registers rules until there is no more room. This test must be the last one.
+// Updates by the rules that have a state for the whole vector.
 static void whole_vector(struct book *r, double l2, const double *g)
 {
     double d[MAX_N], rate = 0;

@@ -321,7 +321,7 @@ static json_t *saved_options(const struct saved_run *run)
 
 json_t *about_saved(const struct saved_run *run, const struct history *h, const char *dir)
 {
-    // As in a run's own result: without the examples that are held out for validation.
+    // Not counting examples that are held out for validation, as in a run's own result.
     uint64_t examples = h->n > 0 ? h->pass[h->n - 1].examples : run->examples;
     json_t *o = json_pack("{s:s, s:s, s:I, s:i, s:o, s:o, s:{s:b, s:o, s:s, s:o}}",
                           "command", "train", "model", run->options.model.ops->name,

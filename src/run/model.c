@@ -142,9 +142,8 @@ static int open_save(struct opened_model *m, const struct model_values *v, bool 
     return model_load(m, e);
 }
 
-// Returns whether the save that could not be read has been replaced by a newer one, as in
-// a run with --keep, and reading can be tried again; false if the data can be read only
-// once.
+// Returns whether reading can be tried again: the save that could not be read has been
+// replaced by a newer one, as in a run with --keep, and the data can be read again.
 static bool is_replaced(const struct opened_model *m, const char *from)
 {
     char newest[FILE_PATH_MAX];

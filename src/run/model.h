@@ -68,7 +68,7 @@ struct opened_model {
     struct source *source;
     uint64_t bad_lines;
     // Set before the data is opened. `eager`: takes lines as they arrive. `interrupted`:
-    // ends waiting for data and an evaluation (NULL: nothing does).
+    // when it becomes true, a wait for data or an evaluation ends; may be NULL.
     bool eager;
     const atomic_bool *interrupted;
     // Receives warnings that the features of the data are numbered differently from those

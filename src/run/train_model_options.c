@@ -20,8 +20,9 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
         p->prior = (float)t->prior;
 }
 
-// Finds an optimizer by its name, which a colon and numbers may follow: numbers without
-// an option of their own that a save of a run holds. `adjust` reads the numbers.
+// Finds an optimizer by its name. A colon and numbers may follow the name; these are the
+// numbers that a save of a run holds and that have no options of their own. `adjust` reads
+// the numbers.
 static int find_optimizer(const char *option, const char *text, enum rule_kind *ret,
                           struct err *e)
 {

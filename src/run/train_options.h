@@ -127,7 +127,7 @@ struct train_settings {
     const char *valid; // a path, or NULL
     // The part of the data that is held out; its share is 0 if there is none.
     struct held_out valid_part;
-    // 0: saves are not made by passes, or not by batches.
+    // The number of passes, or of batches, between two saves; 0: not given in this unit.
     uint64_t save_passes, save_batches;
     char separator, list_separator;
 };

@@ -240,8 +240,8 @@ static bool someone_is_done(const struct pump *p)
     return false;
 }
 
-// Polls without sleeping for spin_ns. It yields between two polls, as the process that is
-// to answer may need this core. Returns true if there may be something to do.
+// Polls without sleeping for spin_ns. Yields between two polls, because the process that
+// must answer may need this core. Returns true if there may be something to do.
 static bool spin(struct pump *p)
 {
     uint64_t spin_ns = atomic_load_explicit(&p->spin_ns, memory_order_relaxed);

@@ -43,8 +43,8 @@ void synth_score_add(struct synth_score *s, double score, bool label)
     s->loss -= maths_log(maths_sigmoid(label ? score : -score));
 }
 
-// Sums for the AUC: the fraction of pairs (positive, negative) that are in the right
-// order, from the numbers of examples, or expected numbers, of both classes in each bin.
+// Sums for the AUC, the fraction of pairs (positive, negative) that are in the right order.
+// Each bin adds its number of examples of both classes, or the expected numbers.
 struct pairs {
     double positive, negative, right;
 };

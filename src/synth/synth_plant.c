@@ -248,7 +248,7 @@ static void scale_weights(struct synth *s, const struct moments m[SYNTH_SLOTS])
     double linear = power(linear_variance / variance, 0.5);
     double latent = power(
         pair_variance / pairs_variance(m),
-        // The square root of a factor, since products of two weights contain it twice.
+        // Not 0.5, because a product of two weights contains the factor twice.
         0.25);
     for (int i = 0; i < SYNTH_SLOTS; i++) {
         struct synth_slot *slot = &s->slots[i];

@@ -1,4 +1,4 @@
-// Tests which version two nodes use, and what the one that is too old is told.
+// Tests which version two nodes use, and what a node with too old a version is told.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void test_none_in_common(void **state)
     assert_string_equal(e.text, text);
 }
 
-// A peer may say anything.
+// A peer may name any versions.
 static void test_all_pairs(void **state)
 {
     (void)state;

@@ -17,9 +17,9 @@
 #include "base/err.h"
 
 enum {
-    WIRE_VERSION = 4,      // the newest version of the protocol, in which messages.def is
-    WIRE_OLDEST = 4,       // the oldest one that this tug still speaks
-    WIRE_FIRST = 4,        // the first one whose messages keep their form in later ones
+    WIRE_VERSION = 4, // the newest version of the protocol: that of messages.def
+    WIRE_OLDEST = 4,  // the oldest version that this tug still speaks
+    WIRE_FIRST = 4,   // the first version whose messages have the same form in later ones
     WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
@@ -186,8 +186,9 @@ struct wire_versions {
     uint8_t oldest, newest;
 };
 struct wire_versions wire_own_versions(void);
-// Finds the newest version that both this program and a peer speak, whose tug is of the
-// version `tug`. Returns TUG_EUSAGE if there is none: one of the two has to be replaced.
+// Finds the newest version that both this program and a peer speak. `tug` is the version of
+// the peer's tug, for the error. Returns TUG_EUSAGE if they have no version in common: one
+// of the two programs has to be replaced.
 int wire_agree(struct wire_versions with, struct wire_text tug, uint8_t *ret,
                struct err *e);
 

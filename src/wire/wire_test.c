@@ -413,8 +413,7 @@ static void test_mutations(void **state)
         frame_free(&good);
         frame_free(&f);
     }
-    // Some changes give valid messages, but most of those that are valid had their
-    // checksum corrected.
+    // Some changed messages are still valid; the checksums of most of these were corrected.
     assert_in_range(read, MUTATIONS / 100, MUTATIONS * 2 / 3);
 }
 
@@ -490,8 +489,8 @@ static void test_limits_of_encoding(void **state)
     buf_free(&o.head);
 }
 
-// Decodes a head whose last field, with its length at `at`, was made longer, bytes
-// included.
+// Decodes a head whose last field was made longer: its length, which is at `at`, and its
+// bytes.
 static int decode_long(uint16_t type, const void *msg, size_t at, uint64_t n,
                        size_t width, uint64_t body_bytes)
 {

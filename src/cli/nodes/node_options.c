@@ -82,7 +82,7 @@ struct found {
     char all[512]; // the addresses of all clusters found, for the error message
 };
 
-// Returns whether the scheduler at a Unix socket is dead, as the socket refuses
+// Returns whether the scheduler at a Unix socket is dead: then the socket refuses
 // connections. Returns false for addresses of other kinds, without connecting.
 static bool is_dead(const char *address)
 {

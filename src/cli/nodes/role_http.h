@@ -52,11 +52,12 @@ int role_http_process(struct role_http **ret, const struct monitor_options *at,
                       void (*more)(void *of, struct json_out *o), void *of,
                       struct err *e);
 
-// The work of the process has ended with `rc`. The process still answers until
-// role_http_is_seen, so that an open page shows the end. A Prometheus that has read the
-// metrics before then also reads that the run has failed. If `launched` (tug launch has
-// started this scheduler), tug launch tells Prometheus instead. role_http_await_seen
-// waits until the end is seen. `h` may be NULL.
+// Says that the work of the process has ended with `rc`. The process still answers until
+// role_http_is_seen, so that an open page shows the end. If the run has failed, and
+// Prometheus has read the metrics before, the process also waits until Prometheus has read
+// of the failure; but with `launched` (tug launch has started this scheduler), tug launch
+// tells Prometheus instead. role_http_await_seen waits until the end is seen. `h` may be
+// NULL.
 void role_http_end(struct role_http *h, int rc, bool launched);
 bool role_http_is_seen(const struct role_http *h);
 void role_http_await_seen(const struct role_http *h);

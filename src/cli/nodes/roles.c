@@ -47,7 +47,7 @@ static int be_scheduler(const struct role *r, const struct node_values *of,
         v.node.port = 0;
         v.tells_late = true;
     }
-    if (of != NULL) { // the cluster's name and keys are given once for both
+    if (of != NULL) { // both roles have the cluster's name and keys of `of`
         v.node.cluster = of->cluster;
         v.node.ca = of->ca;
         v.node.cert = of->cert;

@@ -135,7 +135,8 @@ static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
     return 0;
 }
 
-// Returns whether what was written there cannot be written again.
+// Returns whether the path is a pipe or a device. A scheduler that is started again cannot
+// replace what was written to it.
 static bool is_stream(const char *path)
 {
     struct stat s;
