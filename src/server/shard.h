@@ -97,9 +97,4 @@ struct member *shard_member(struct shard *s);
 // ret_why->code is 0 if the run ended well.
 bool shard_finished(const struct shard *s, struct err *ret_why);
 
-// Moves all rows of a partition, and the record of pushes to it, to another shard; used
-// by tests and by moves of partitions.
-int shard_move(struct shard *from, struct shard *to, uint32_t partition,
-               enum wire_space space, struct err *e);
-
 #endif

@@ -14,7 +14,6 @@
 //   save_requests.c  the requests about saves
 //   loads.c          rows from saves
 //   rows.c           walks over the rows of a partition
-//   move.c           moves a partition to another shard
 //   moves/moves.h    partitions on their way: source.c, target.c
 //   moves/roles.c    which partitions are here
 //   moves/parcel.c   all that a shard has of a partition, as bytes

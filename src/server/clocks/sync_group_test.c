@@ -63,8 +63,7 @@ static void give(struct lone *w, uint32_t partition, bool mine)
 static void move(struct lone *from, struct lone *to, uint32_t partition)
 {
     struct err e;
-    assert_int_equal(shard_move(from->shard, to->shard, partition, WIRE_SPACE_SPARSE, &e),
-                     0);
+    assert_int_equal(shards_move(from->shard, to->shard, partition, &e), 0);
 }
 
 static void drop(struct lone *w, uint32_t partition)
