@@ -410,7 +410,7 @@ static void shard_on_message(void *ctx, van_link link, struct van_message *m,
     struct shard *s = ctx;
     s->now = now;
     bool taken = member_message(s->member, link, m, now) ||
-                 (s->moves.in != NULL && moves_message(s, link, m));
+                 (s->moves.sources != NULL && moves_message(s, link, m));
     if (!taken) {
         struct shard_peer *p = peer_find(s, link);
         if (p != NULL)
@@ -482,7 +482,7 @@ static uint64_t shard_on_tick(void *ctx, uint64_t now)
     uint64_t saves = saves_expire(s);
     uint64_t work = clock_earlier(background_tick(s), room_look(s));
     work = clock_earlier(work, status_tick(s));
-    if (s->moves.in != NULL || s->moves.out != NULL)
+    if (s->moves.in != NULL || s->moves.out != NULL || s->moves.sources != NULL)
         work = clock_earlier(work, moves_tick(s, now));
     pending_settle(s);
     shard_check(s);

@@ -177,6 +177,17 @@ static bool is_handed(const struct shard *s, enum wire_space space, uint32_t par
 
 // A partition stops only while another shard fetches it, since only the end of that move
 // lets its requests go on, and all requests that must wait are counted.
+static void check_sources(const struct shard *s)
+{
+    for (const struct source_link *l = s->moves.sources; l != NULL; l = l->next) {
+        uint32_t users = 0;
+        for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
+            users += m->source == l;
+        assert(users == l->users);
+        session_check(&l->s, s->now);
+    }
+}
+
 static void check_moves(const struct shard *s)
 {
     struct roles now = s->roles;
@@ -204,6 +215,7 @@ void shard_check(const struct shard *s)
     check_tables(s);
     if (s->ready && (s->moves.in != NULL || s->moves.out != NULL))
         check_moves(s);
+    check_sources(s);
     check_save(s, s->saves.run);
     assert(s->woken == 0); // pending_settle has tried all requests that were woken
 }

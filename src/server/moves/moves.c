@@ -43,6 +43,7 @@ void moves_close(struct shard *s)
     }
     s->moves.out = NULL;
     s->moves.in = NULL;
+    source_links_close(s);
 }
 
 void moves_break(struct shard *s, enum wire_space space, const char *what)
@@ -74,38 +75,56 @@ uint64_t moves_tick(struct shard *s, uint64_t now)
         behind = m->next; // m is freed when the last rows of the partition are dropped
         next = clock_earlier(next, incoming_tick(s, m));
     }
+    if (s->moves.sources != NULL)
+        next = clock_earlier(next, source_links_tick(s));
     return next > now ? next : now;
 }
 
-static struct incoming *incoming_at(struct shard *s, van_link link)
+static struct source_link *link_at(struct shard *s, van_link link)
 {
-    struct incoming *m = s->moves.in;
-    while (m != NULL && m->s.link != link)
-        m = m->next;
-    return m;
+    struct source_link *l = s->moves.sources;
+    while (l != NULL && l->s.link != link)
+        l = l->next;
+    return l;
 }
 
 bool moves_opened(struct shard *s, van_link link)
 {
-    struct incoming *m = incoming_at(s, link);
-    return m != NULL && session_opened(&m->s, link, s->now);
+    struct source_link *l = link_at(s, link);
+    return l != NULL && session_opened(&l->s, link, s->now);
 }
 
 bool moves_closed(struct shard *s, van_link link, const struct err *why)
 {
-    struct incoming *m = incoming_at(s, link);
-    return m != NULL && session_closed(&m->s, link, why, s->now);
+    struct source_link *l = link_at(s, link);
+    return l != NULL && session_closed(&l->s, link, why, s->now);
+}
+
+// Passes a message of a source to the move that it is about: the number of a question is
+// that of its move.
+static void take(struct shard *s, const struct source_link *l,
+                 const struct van_message *x, bool greeted)
+{
+    for (struct incoming *m = s->moves.in, *next; m != NULL; m = next) {
+        next = m->next;
+        if (m->source != l)
+            continue;
+        if (greeted)
+            m->due = s->now;
+        else if (x->request == m->move.id) {
+            incoming_take(s, m, x);
+            return;
+        }
+    }
 }
 
 bool moves_message(struct shard *s, van_link link, const struct van_message *x)
 {
-    struct incoming *m = incoming_at(s, link);
-    if (m == NULL)
+    struct source_link *l = link_at(s, link);
+    if (l == NULL)
         return false;
-    enum session_news news = session_message(&m->s, link, x, s->now);
-    if (news == SESSION_GREETED)
-        m->due = s->now;
-    else if (news == SESSION_MESSAGE)
-        incoming_take(s, m, x);
+    enum session_news news = session_message(&l->s, link, x, s->now);
+    if (news == SESSION_GREETED || news == SESSION_MESSAGE)
+        take(s, l, x, news == SESSION_GREETED);
     return news != SESSION_NOT_ITS;
 }

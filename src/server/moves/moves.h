@@ -67,13 +67,21 @@ enum incoming_state {
     INCOMING_DROPS,
 };
 
+// The session with a source, for all partitions that this shard fetches from it.
+struct source_link {
+    struct source_link *next;
+    uint32_t node;
+    uint32_t users;   // moves that fetch over it
+    uint64_t idle_at; // time since which it has none
+    struct session s;
+};
+
 // A partition that this shard fetches.
 struct incoming {
     struct incoming *next;
     struct roster_move move;
-    uint32_t from; // node id of the source
+    struct source_link *source; // NULL: nothing more is fetched
     enum incoming_state state;
-    struct session s; // the session with the source
     // The first n bytes have arrived of the `total` that the source last announced. Bytes
     // that are not applied yet are in `bytes`.
     uint64_t n, total;
@@ -90,6 +98,7 @@ struct incoming {
 struct moves {
     struct outgoing *out;
     struct incoming *in;
+    struct source_link *sources;
     struct session_side side;
     // The move whose last report the scheduler has not answered yet, and the reported
     // state (enum wire_move_state); 0: none.
@@ -131,5 +140,15 @@ uint64_t outgoing_tick(struct shard *s);
 void incoming_follow(struct shard *s, const struct roster *r);
 uint64_t incoming_tick(struct shard *s, struct incoming *m);
 void incoming_take(struct shard *s, struct incoming *m, const struct van_message *x);
+
+// Defined in source_link.c:
+
+// Returns the session with a node for one more move, closed at first; NULL if memory is out.
+struct source_link *source_link_take(struct shard *s, uint32_t node);
+// Ends the use of m's session, if it has one. It stays open for the next move for a while.
+void source_link_leave(struct shard *s, struct incoming *m);
+// Connects sessions that are used, and closes others. Returns when to call it again.
+uint64_t source_links_tick(struct shard *s);
+void source_links_close(struct shard *s);
 
 #endif

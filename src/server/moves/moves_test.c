@@ -397,6 +397,7 @@ static struct play {
     uint32_t said[4]; // how often the shard has told the scheduler each state
     int code;         // the code of the last such report
     bool finish;      // the source was asked for the end
+    int hellos;       // greetings of the shard
 } play;
 
 static void begin_play(void)
@@ -456,12 +457,14 @@ static void go_on(struct lone *w)
 {
     for (int i = 0; i < 40; i++) {
         lone_pass_time(w, 20 * MS);
-        if (w->shard->moves.in != NULL && w->shard->moves.in->s.state == SESSION_DIALLING)
+        const struct source_link *l = w->shard->moves.sources;
+        if (l != NULL && l->s.state == SESSION_DIALLING)
             w->h.opened(w->h.ctx, OTHER_LINK, false, w->now);
         for (struct parcel *p; (p = lone_next(w)) != NULL; parcel_unpin(p)) {
-            if (p->frame.type == MSG_HELLO)
+            if (p->frame.type == MSG_HELLO) {
+                play.hellos++;
                 welcome(w);
-            else if (p->frame.type == MSG_MOVE_WANTED)
+            } else if (p->frame.type == MSG_MOVE_WANTED)
                 give(w, p);
             else if (p->frame.type == MSG_MOVE_SAYS)
                 hear(w, p);
@@ -540,6 +543,42 @@ static void test_target_loses(void **state)
         assert_null(w->shard->moves.in);
         assert_null(shards_row(w->shard, T, keys[0]));
         assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
+        lone_close(w);
+    }
+    buf_free(&play.bytes);
+}
+
+// The next move from the same source needs no other link. A link without moves is closed
+// after a while, or when it breaks.
+static void test_moves_share_a_link(void **state)
+{
+    (void)state;
+    struct err why;
+    begin_play();
+    for (int breaks = 0; breaks < 2; breaks++) {
+        play.limit = 0;
+        play.hellos = 0;
+        struct lone *w = open_target(&plain);
+        for (int i = 0; i < 3; i++) {
+            end_move(w, false);
+            go_on(w);
+            assert_null(w->shard->moves.in);
+            w->move.move = MOVE;
+            lone_send_roster(w);
+            go_on(w);
+            assert_non_null(w->shard->moves.in);
+        }
+        assert_int_equal(play.hellos, 1);
+        end_move(w, false);
+        go_on(w);
+        assert_non_null(w->shard->moves.sources);
+        err_set(&why, TUG_EIO, "broken");
+        if (breaks)
+            w->h.closed(w->h.ctx, OTHER_LINK, &why, w->now);
+        for (int i = 0; i < (breaks ? 1 : 2); i++)
+            go_on(w); // 0.8 s each
+        assert_null(w->shard->moves.sources);
+        assert_int_equal(play.hellos, 1);
         lone_close(w);
     }
     buf_free(&play.bytes);
@@ -657,6 +696,7 @@ int main(void)
         cmocka_unit_test(test_save_of_a_day),
         cmocka_unit_test(test_target_gets),
         cmocka_unit_test(test_target_loses),
+        cmocka_unit_test(test_moves_share_a_link),
         cmocka_unit_test(test_target_fails),
         cmocka_unit_test(test_target_waits),
         cmocka_unit_test(test_target_is_not_clear),

@@ -16,8 +16,6 @@
 #define NOTHING_NS (10 * MS)         // pause after an answer without bytes
 #define WAIT_NS (5 * MS)             // pause after the scheduler's answer "not yet"
 #define PROGRESS_NS (500 * MS)       // interval of reports about progress
-#define DIAL_NS (10 * SECOND_NS)
-#define SILENCE_NS (5 * SECOND_NS)
 
 // The partition can be handed over when the source has at most FEW_BYTES more: they take
 // a few ms. While complete records of STAGE_BYTES wait to be applied, no further bytes
@@ -37,7 +35,7 @@ static struct incoming *incoming_find(struct shard *s, uint64_t id)
 void incoming_fail(struct shard *s, struct incoming *m)
 {
     assert(m->why.code != 0);
-    session_end(&m->s);
+    source_link_leave(s, m);
     buf_free(&m->bytes);
     m->state = INCOMING_FAILED;
     m->say_at = s->now;
@@ -45,12 +43,12 @@ void incoming_fail(struct shard *s, struct incoming *m)
 
 // Called when the scheduler has given the move up. An installed partition stays until the
 // roster, too, says that the move was given up.
-static void incoming_give_up(struct incoming *m)
+static void incoming_give_up(struct shard *s, struct incoming *m)
 {
     m->say_at = VAN_NEVER;
     if (m->state == INCOMING_HERE)
         return;
-    session_end(&m->s);
+    source_link_leave(s, m);
     buf_free(&m->bytes);
     m->state = INCOMING_OVER;
 }
@@ -58,7 +56,7 @@ static void incoming_give_up(struct incoming *m)
 static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_t word)
 {
     if (word == WIRE_MOVE_OVER) {
-        incoming_give_up(m);
+        incoming_give_up(s, m);
     } else if (said == WIRE_MOVE_COPIED && m->state == INCOMING_ASKS) {
         if (word == WIRE_MOVE_GO_ON) {
             m->state = INCOMING_ENDS;
@@ -125,7 +123,7 @@ static void ask(struct shard *s, struct incoming *m)
                                 .at = m->n,
                                 .finish = m->state == INCOMING_ENDS};
     m->due = s->now + ASK_AGAIN_NS;
-    van_send(s->van, m->s.link, MSG_MOVE_WANTED, m->n + 1, &x, NULL);
+    van_send(s->van, m->source->s.link, MSG_MOVE_WANTED, m->move.id, &x, NULL);
 }
 
 // Keeps bytes until their record is complete. Rows must be within the limit
@@ -138,7 +136,7 @@ static int take_piece(struct shard *s, struct incoming *m, const struct msg_parc
         return err_set(
             e, TUG_EDATA,
             "node %u sends bytes of partition %u that differ from those it announced",
-            m->from, m->move.partition);
+            m->source->node, m->move.partition);
     if (!m->behind && m->bytes.len >= STAGE_BYTES)
         TRY(partition_fits(s, m->bytes.len + x->bytes.n, e));
     if (buf_add(&m->bytes, x->bytes.data, x->bytes.n) != 0)
@@ -198,7 +196,7 @@ static void apply(struct shard *s, struct incoming *m)
     if (rc != 0) {
         incoming_fail(s, m);
     } else if (settled) {
-        session_end(&m->s);
+        source_link_leave(s, m);
         buf_free(&m->bytes);
         m->state = INCOMING_HERE;
         m->say_at = s->now;
@@ -245,20 +243,14 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
         m->due = m->state == INCOMING_ENDS ? s->now : s->now + NOTHING_NS;
 }
 
+// Asks for more when that is due. source_links_tick() opens the session.
 static uint64_t fetch(struct shard *s, struct incoming *m)
 {
-    const struct roster_node *n = roster_find(member_roster(s->member), m->from);
-    if (m->s.state == SESSION_CLOSED && m->s.due <= s->now && n != NULL)
-        (void)session_dial(&m->s, n->address, DIAL_NS, s->now);
-    uint64_t next = session_tick(&m->s, s->now);
-    // The session waits before it dials again, or the roster does not have the source.
-    if (m->s.state == SESSION_CLOSED)
-        return m->s.due > s->now ? m->s.due : s->now + NOTHING_NS;
-    if (m->s.state != SESSION_OPEN)
-        return next;
+    if (m->source->s.state != SESSION_OPEN)
+        return VAN_NEVER;
     if (m->due <= s->now)
         ask(s, m);
-    return clock_earlier(next, m->due);
+    return m->due;
 }
 
 // ---------------------------------------------------------------- the roster
@@ -269,7 +261,7 @@ static void incoming_free(struct shard *s, struct incoming *m)
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
-    session_end(&m->s);
+    source_link_leave(s, m);
     buf_free(&m->bytes);
     mem_free(m);
 }
@@ -337,26 +329,22 @@ static void incoming_begin(struct shard *s, const struct roster *r,
                            const struct roster_move *move)
 {
     struct incoming *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
+    struct source_link *l = m != NULL ? source_link_take(
+                                            s, r->owners[move->space][move->partition])
+                                      : NULL;
+    if (l == NULL) {
         // Memory is out: the next roster begins the move again, or the
         // scheduler gives it up.
+        mem_free(m);
         return;
+    }
+    m->source = l;
     m->move = *move;
-    m->from = r->owners[move->space][move->partition];
-    m->s = (struct session){.side = &s->moves.side, .role = WIRE_SERVER};
     m->bytes = BUF_INIT(SIZE_MAX / 2);
     m->try_at = VAN_NEVER;
     m->say_at = s->now + PROGRESS_NS;
     m->next = s->moves.in;
     s->moves.in = m;
-    s->moves.side = (struct session_side){.van = s->van,
-                                          .who = member_who(s->member),
-                                          .resend_ns = ASK_AGAIN_NS,
-                                          .greet_ns = DIAL_NS,
-                                          .ping_ns = SILENCE_NS,
-                                          .silence_ns = 2 * SILENCE_NS,
-                                          .retry_ns = 10 * MS,
-                                          .retry_max_ns = SECOND_NS};
 }
 
 void incoming_follow(struct shard *s, const struct roster *r)
@@ -373,7 +361,7 @@ void incoming_follow(struct shard *s, const struct roster *r)
             incoming_free(s, m);
             continue;
         }
-        session_end(&m->s);
+        source_link_leave(s, m);
         buf_free(&m->bytes);
         m->state = INCOMING_DROPS;
         m->say_at = m->try_at = VAN_NEVER;
