@@ -19,7 +19,7 @@ struct bench_pair_options {
     struct tls *tls;
     uint64_t max_bytes; // the most bytes of a message
     uint64_t spin_ns;
-    uint64_t timeout_ns; // the longest wait for an answer
+    uint64_t timeout_ns; // the longest wait for an answer, in ns
 };
 
 struct bench_pair {

@@ -33,7 +33,7 @@ def expect(fact, what):
 
 
 def has(o, types, needed, what):
-    """Checks the members of an object: known ones of the right types, and those that are needed."""
+    """Checks the members of an object: each is known and has the right type, and no required one is missing."""
     for name, value in o.items():
         expect(name in types, f"{what} has '{name}', which the schema does not know")
         expect(isinstance(value, types[name]) and not (types[name] is int and isinstance(value, bool)),

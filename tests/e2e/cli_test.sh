@@ -157,7 +157,7 @@ TMPDIR=. run 0 bench save --table-rows 2000 --json
 says out '"save_ratio":'
 check [ "$(ls | grep -c tug-bench)" -eq 0 ]
 
-# Ctrl-C and its like end what scores data with 130 and one sentence; nothing is left behind.
+# A signal (INT, TERM, HUP) ends a command that scores data, with one sentence; no file is left behind.
 run 0 synth --rows 200 --out few.tsv
 run 0 train --data few.tsv --format criteo --epochs 1 --model lr --out scorer
 for command in eval 'predict --out scores' predict; do

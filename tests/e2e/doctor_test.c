@@ -34,7 +34,7 @@ static void killed_and_stopped(void **state)
     kill(killed, SIGKILL);
     siginfo_t ended;
     assert_int_equal(waitid(P_PID, (id_t)killed, &ended, WEXITED | WNOWAIT), 0);
-    // tug doctor sees this at once, also while the scheduler still waits for the process
+    // tug doctor reports the killed process at once, also while the scheduler still waits for it
     // to reconnect.
     asks_the_doctor(
         files_path("was killed: its process %d ended without a message", (int)killed));

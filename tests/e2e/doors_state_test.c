@@ -21,7 +21,7 @@ enum { SPARSE = 0, PUSH = 1 + DIM + 3, PULL = 3 + DIM, KEYS = 20 };
 // Memory that the processes share.
 static struct shared {
     atomic_uint rounds;           // of worker 0
-    atomic_uint servers, workers; // of a fleet, which have taken their numbers
+    atomic_uint servers, workers; // of a fleet: how many have their numbers
 } * shared;
 
 static void count_round(bool first)

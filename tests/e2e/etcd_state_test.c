@@ -45,7 +45,7 @@ static void start_both(const char *train)
 {
     leader = 0;
     for (int i = 0; i < 2; i++)
-        ports[i] = cluster_free_port() + (unsigned)i; // two that differ
+        ports[i] = cluster_free_port() + (unsigned)i; // two different ports
     start_scheduler(0, train);
     cluster_await(name_of(0), "waiting for 2 servers");
     start_scheduler(1, train);
@@ -121,7 +121,7 @@ static void test_leaders_are_killed(void **state)
     }
     cluster_ends(name_of(leader), 0, CLUSTER_PATIENCE);
     assert_true(e2e_number("examples") == ROWS && e2e_number("epochs") == EPOCHS);
-    cluster_ends(name_of(1 - leader), 0, CLUSTER_PATIENCE); // so has the standby
+    cluster_ends(name_of(1 - leader), 0, CLUSTER_PATIENCE); // the standby has ended, too
     e2e_says("the cluster has ended");
     for (int i = 0; i < 2; i++) {
         cluster_ends(files_path("server%d", i), 0, CLUSTER_PATIENCE);
@@ -152,8 +152,8 @@ static void check_run_ends(int which)
     }
 }
 
-// No node counts as dead because the scheduler could not answer its heartbeats, which etcd
-// prevented for longer than --dead-timeout.
+// etcd is away for longer than --dead-timeout, so the scheduler cannot answer heartbeats. No
+// node may be declared dead for this reason.
 static void test_long_silence_of_etcd(void **state)
 {
     (void)state;

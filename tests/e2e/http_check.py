@@ -1,4 +1,4 @@
-"""Asks a real cluster over HTTP: what it tells equals `tug status --json`, the page has these numbers without scripts,
+"""Asks a real cluster over HTTP: the facts equal `tug status --json`, the page has these numbers without scripts,
 promtool finds nothing to say about the metrics, and a server is ready only in a complete cluster. A headless Chromium
 then opens the page in three widths, light and dark. http_test.sh runs this file.
 
@@ -26,7 +26,7 @@ MOVING = {"unix_seconds", "uptime_seconds", "cpu_seconds", "resident_bytes", "op
 
 
 def settled(facts):
-    """The facts without those that move."""
+    """Returns the facts without those that change from one moment to the next."""
     if isinstance(facts, dict):
         return {k: settled(v) for k, v in facts.items() if k not in MOVING}
     return [settled(x) for x in facts] if isinstance(facts, list) else facts
@@ -91,7 +91,7 @@ def check_in_browser(url):
 
 
 def check_end_in_browser():
-    """An open page tells how the run has ended, when its process is gone."""
+    """An open page shows how the run has ended after the run's process has ended."""
     train = ["train", "--data", "day.txt", "--format", "criteo", "--epochs", "100000"]
     launch = ["launch", "--cluster", "http-end", "--servers", "1", "--workers", "1", "--http", "127.0.0.1:0", "--", *train]
     for words, ends, color in (([*train, "--http", "127.0.0.1:0"], "the run was interrupted", "well"),
@@ -114,7 +114,7 @@ def check_end_in_browser():
 
 
 def check_workers(*urls):
-    """Workers are ready once they have joined. The one that has the only piece of the data tells what it does."""
+    """Workers are ready once they have joined. The worker that has the only piece of the data reports what it does."""
     for url in urls:
         await_status(url, "/readyz", 200)
     end = time.monotonic() + PATIENCE
@@ -131,7 +131,7 @@ def check_workers(*urls):
 
 
 def check_processes(url):
-    """The launcher tells its processes; one that is killed has ended, and the run goes on without it."""
+    """The launcher lists its processes: a killed worker is listed as ended, and the run goes on without it."""
     await_status(url, "/readyz", 200)
     processes = {p["name"]: p for p in json.loads(get(url, "/status.json")[1])["processes"]}
     expect(set(processes) == {"scheduler", "server 0", "worker 0", "worker 1"}, f"the processes are {processes}")
@@ -148,7 +148,7 @@ def check_processes(url):
 
 
 def check_launch():
-    """Each process of a launched run has an address of its own, which the file of targets has while it runs."""
+    """Each process of a launched run has an address of its own; the file of targets lists it while the process runs."""
     tug("synth", "--rows", "2000", "--out", "day.txt")
     with started("launch", "launch", "--cluster", "http-test", "--servers", "1", "--workers", "2", "--http", "127.0.0.1:0",
                  "--http-targets", "targets.json", "--", "train", "--data", "day.txt", "--format", "criteo", "--epochs",
@@ -170,7 +170,7 @@ def check_launch():
 
 
 def check_failure():
-    """A run that fails is told to Prometheus: launch serves its end at the scheduler's address until that is read."""
+    """Prometheus learns of a failed run: launch serves its end at the scheduler's address until that is scraped."""
     with started("failed", "launch", "--cluster", "http-failed", "--servers", "1", "--workers", "1", "--http",
                  "127.0.0.1:0", "--http-targets", "failed.json", "--http-wait", "3600", "--", "train", "--data", "day.txt",
                  "--format", "criteo", "--epochs", "100000") as process:
@@ -197,7 +197,7 @@ def check_failure():
 
 
 def check_divergence():
-    """The launcher tells that the training has diverged: the scheduler gives it the reason, not only its words."""
+    """The launcher reports that the training has diverged: the scheduler sends it the reason, not only the message."""
     with open("wild.csv", "w", encoding="utf-8") as file:
         file.write("y,word\n" + "".join(f"{i % 3 == 0:d},w{i % 7}\n" for i in range(1000)))
     with started("diverged", "launch", "--cluster", "http-diverged", "--servers", "1", "--workers", "1", "--http",
@@ -212,7 +212,7 @@ def check_divergence():
 
 
 def check_train():
-    """A run of one process tells its state, with the passes so far."""
+    """A run of one process reports its state, with the passes so far."""
     with started("train", "train", "--data", "day.txt", "--format", "criteo", "--epochs", "100000", "--http",
                  "unix:train.sock") as process:
         url = await_line("train.err", r"http: the page of this process is at (\S+)")

@@ -87,7 +87,7 @@ def tug(*words):
 
 
 def targets(path):
-    """The content of a file of targets; None: it is not there."""
+    """Returns the content of a file of targets; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)

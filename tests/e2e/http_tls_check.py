@@ -98,7 +98,7 @@ def first_bytes():
 
 
 def check_half_open(url, context):
-    """Handshakes that stop at some byte do not keep others out."""
+    """Handshakes that stop at some byte do not keep other clients out."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     hello = first_bytes()
     where = (urllib.parse.urlsplit(url).hostname, urllib.parse.urlsplit(url).port)
@@ -130,7 +130,7 @@ def check_curl(url):
 
 
 def check_browser(url):
-    """A browser that is given the token once shows it for events, too."""
+    """A browser that was given the token once also sends it when it asks for events."""
     if missing():
         return
     with Browser(os.getcwd(), "--ignore-certificate-errors") as browser:

@@ -1,5 +1,5 @@
-// A customer is closed while requests arrive: its handler has returned before the
-// customer is freed, and nodes that wait for an answer get an error.
+// A customer is closed while requests arrive: the customer is only freed after its handler has
+// returned, and nodes that wait for an answer get an error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>

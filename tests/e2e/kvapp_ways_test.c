@@ -89,10 +89,9 @@ static void repeat(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == 0);
 }
 
-// Answers that do not fit the request: tug_kv_answer() refuses, and does not send, an
-// answer with one value too many or with lengths that do not add up. An answer that
-// exceeds a frame is refused at both ends, and one without values (EMPTY) by the node
-// that pulls.
+// Sends answers that do not fit the request. tug_kv_answer() refuses an answer with one value too
+// many or with lengths that do not add up, and sends nothing. An answer that exceeds a frame is
+// refused at both ends. An answer without values (EMPTY) is refused by the node that pulls.
 static void answer_wrongly(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                            const struct tug_kv_data *d)
 {

@@ -296,8 +296,8 @@ static void bad_input(void **state)
     e2e_says("--mode sync");
 }
 
-// Whichever write of the run meets the full disk, one sentence names the path and the
-// reason. The older save stays, and no other files are left.
+// Whichever write of the run fails on the full disk, one sentence names the path and the reason.
+// The older save stays, and no other files are left.
 static void full_disks(void **state)
 {
     (void)state;
@@ -312,7 +312,7 @@ static void full_disks(void **state)
         files_remove("full");
         if (saves)
             tug_ends(0, "launch --workers 2 -- %s --epochs 1", runs[i][0]);
-        e2e_file_limit = saves ? 2500 : 0; // more than the messages have
+        e2e_file_limit = saves ? 2500 : 0; // more bytes than the messages have
         int code = tug("launch --workers 2 -- %s --epochs 2 %s", runs[i][0],
                        saves ? "--resume" : "");
         e2e_file_limit = 0;

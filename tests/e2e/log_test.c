@@ -1,5 +1,5 @@
-// Log files and log lines of commands: files that are rotated under living processes
-// lose no line, SIGHUP still ends what has no log file or has lost its terminal, and
+// Log files and log lines of commands: files that are rotated under living processes lose no
+// line, SIGHUP still ends a process that has no log file or has lost its terminal, and
 // --log-format json makes every line valid.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -89,7 +89,7 @@ static void training_is_rotated(void **state)
     cluster_signal("t", SIGTERM);
     cluster_ends("t", 130, CLUSTER_PATIENCE);
     struct buf all = rotated("logs/train.log");
-    assert_string_equal(buf_str(&all), e2e_err); // which has the last error, too
+    assert_string_equal(buf_str(&all), e2e_err); // standard error also has the last error
     assert_true(check_lines(e2e_err, "train") > ROTATIONS);
     assert_non_null(strstr(e2e_err, "\"message\":\"tug train: "));
     buf_free(&all);
@@ -129,7 +129,7 @@ static void server_is_rotated(void **state)
     struct buf all = rotated("v.log");
     assert_non_null(strstr(buf_str(&all), " error tug server: "));
     buf_free(&all);
-    cluster_signal("s", SIGHUP); // which has no log file
+    cluster_signal("s", SIGHUP); // this process has no log file
     cluster_ends("s", 130, CLUSTER_PATIENCE);
 }
 

@@ -1,5 +1,5 @@
-// A server dies while partitions move: the run goes on if the server owns none, and
-// otherwise ends with an error that names those which are lost.
+// A server dies while partitions move: the run goes on if the server owns no partition; otherwise
+// it ends with an error that names the lost partitions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/joins.h"

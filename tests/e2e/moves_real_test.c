@@ -24,8 +24,8 @@ static const char *words_of(const char *out, const char *more)
     return words;
 }
 
-// Trains with two servers and two workers. Meanwhile a third server joins, and a signal
-// takes the first one out. Returns the AUC.
+// Trains with two servers and two workers. Meanwhile a third server joins, and the first one
+// leaves after a signal. Returns the AUC.
 static double of_moved(const char *out, const char *mode)
 {
     static const char *const others[] = {"second", "third", "w0", "w1"};

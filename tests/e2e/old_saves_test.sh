@@ -13,8 +13,8 @@ set -eu
 saves=$(cd "$(dirname "$0")/../golden/saves" && pwd)
 cp "$saves"/*.csv .
 export TUG_KERNELS=ref # the same floats on every CPU
-# OpenBLAS, by which layers are trained, has other bits for each type of CPU. The sums were made
-# with its AVX-512 kernels. Without these a resumed run's model with layers is not compared.
+# Layers are trained by OpenBLAS, whose results differ in some bits between types of CPU. The sums were made with its
+# AVX-512 kernels. Without these a resumed run's model with layers is not compared.
 if grep -qw avx512f /proc/cpuinfo; then
     export OPENBLAS_CORETYPE=SkylakeX
     layers=none

@@ -50,8 +50,7 @@ static void columns_are_kept(void **state)
     assert_int_equal(lines_of(e2e_out), 3);
 }
 
-// Another program writes the same rows in another form of csv: their predictions are the
-// same.
+// Another program writes the same rows in another form of csv: the predictions are the same.
 static void other_writers(void **state)
 {
     (void)state;

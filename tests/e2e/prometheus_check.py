@@ -73,8 +73,9 @@ class Run:
 
     def stop_at_work(self, pid, rank):
         """Stops a worker that has a piece and whose batch the others wait for. On a busy machine it may be stopped
-        between two pieces, or before it has read its piece: then the run goes on, or stands for another reason, such as
-        a save. So this looks where it stands, and stops it again somewhere else if need be."""
+        between two pieces, or before it has read its piece: then the run goes on, or stalls for another reason, such as
+        a save. So this function checks where the run stalls, and if necessary lets the worker continue and stops it
+        again later."""
         def stands():
             facts = self.status()
             stopped = next(n for n in facts["nodes"] if (n["role"], n["rank"], n["alive"]) == ("worker", rank, True))
@@ -139,7 +140,7 @@ def await_resolved(p, *alerts, since, **labels):
 
 
 def none_fires(p, *alerts):
-    """Waits until none fires. With the quick rules some do for a while if the machine is so busy that a worker stands."""
+    """Waits until no alert fires. With the quick rules, some fire for a while if a busy machine stalls a worker."""
     wait(f"none of {alerts} fires without its fault", lambda: not any(firing(p, alert) for alert in alerts))
 
 
@@ -186,8 +187,8 @@ def full_disk(p):
 
 
 def save_ends_run(p):
-    """A save that fails on the full disk ends a run: the process with the count of failed saves is gone before it was
-    read, and launch tells of it."""
+    """A save that fails on the full disk ends a run: the process that counts failed saves has ended before Prometheus
+    could read the count, so launch serves it."""
     with lr_run("s", "--out", "disk/other", "--epochs", "1") as run:
         run.fails()
         await_firing(p, "TugSaveFailed", cluster=run.name)

@@ -1,6 +1,6 @@
 """Prometheus and its Alertmanager for tests: real ones on loopback, in the present folder, with short intervals.
 
-Everything is waited for with a deadline that is longer than anything takes on a busy machine.
+Each wait has a deadline, which is longer than anything takes on a busy machine.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -135,7 +135,7 @@ scrape_configs:
         return wait(f"the query has a result: {expression}", lambda: self.query(expression))
 
     def told(self, alert, status, since=0, **labels):
-        """Returns whether the Alertmanager has passed on such a notification, after the first `since` ones."""
+        """Returns whether the Alertmanager has passed on such a notification; ignores the first `since` ones."""
         return any(name == alert and now == status and all(one["labels"].get(k) == v for k, v in labels.items())
                    for name, now, one in self.got[since:])
 

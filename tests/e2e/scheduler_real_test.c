@@ -109,7 +109,7 @@ static double train_killed(const char *mode, uint64_t seed)
     const char *words = words_of("many", mode);
     files_remove("state");
     for (int i = 0; i < 2; i++)
-        ports[i] = cluster_free_port() + (unsigned)i; // two that differ
+        ports[i] = cluster_free_port() + (unsigned)i; // two different ports
     start_scheduler(0, words);
     if (in_etcd) {
         cluster_await(name_of(0), "waiting for 2 servers");

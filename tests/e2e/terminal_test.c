@@ -1,5 +1,5 @@
-// The output on a terminal: a real one (a pty) of 60 columns, which is then made narrower
-// during a run, and then an interrupted run.
+// The output on a terminal (a pty) of 60 columns that becomes narrower during a run; and the
+// output of an interrupted run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"

@@ -90,7 +90,8 @@ static void certificates(void **state)
     all_end_well();
     assert_string_equal(e2e_newest("tls"), "tls/save-000002");
     cluster_ends("server", 0, CLUSTER_PATIENCE);
-    // Without certificates and off loopback it needs --insecure, which is accepted, too.
+    // Without certificates, a process that listens beyond loopback needs --insecure, which this
+    // command accepts, too.
     tug_ends(4,
              "train --config=trainer.yaml --local=0 --insecure --connect-timeout=0.1 "
              "--port=%u",

@@ -254,4 +254,4 @@ for s in server, near:
 with open(port_file + ".new", "w") as f:
     f.write(str(server.server_port))
 os.rename(port_file + ".new", port_file)
-sys.stdin.read()  # until whoever started it has ended
+sys.stdin.read()  # until the process that started it has ended

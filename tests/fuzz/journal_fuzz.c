@@ -1,6 +1,6 @@
-// Any bytes as a journal are refused, or are read as whole groups that lie within them.
-// The checksums of the input are corrected first, as far as its lengths lead, so that a
-// fuzzer gets behind them.
+// Any bytes as a journal are refused, or are read as whole groups that lie within them. The
+// checksums of the input are corrected first, as far as its lengths lead, so that the fuzzer also
+// reaches the code behind these checks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>

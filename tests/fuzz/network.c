@@ -29,7 +29,7 @@ enum {
     LINKS = 4,
     HONEST_TABLE = 3210,
     HONEST_WIDTH = 2,
-    MAX_JOINED = 16 // servers that join, as the kit counts all processes of a test
+    MAX_JOINED = 16 // most servers that join: the kit limits the processes of a test
 };
 
 static double seconds = 4;

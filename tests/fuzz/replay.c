@@ -1,6 +1,5 @@
-// Runs a fuzz target with saved inputs, for builds without libFuzzer: so inputs that a
-// fuzzer once found are tests of every build. Arguments are files and directories of
-// files.
+// Runs a fuzz target with saved inputs, for builds without libFuzzer: inputs that a fuzzer once
+// found are thus tested in every build. Arguments are files and directories of files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>

@@ -19,7 +19,7 @@ static int replay(struct journal *j,
                         e);
 }
 
-// Appends a group as it lies in a file.
+// Appends a group in the format of the journal's file.
 static int put_group(struct buf *to, uint64_t random, const void *bytes, size_t n)
 {
     static const char zeros[JOURNAL_ALIGN];
@@ -81,8 +81,9 @@ static int make_file(struct sim_disk *d, const void *bytes, size_t n, struct err
     return 0;
 }
 
-// The file is replaced by a rename, so there is the old one or the new one. A scheduler
-// that ends replaces all groups by an empty one, and does not die then.
+// A rename replaces the file, so either the old file or the new one is on the disk. A scheduler
+// that ends without an error replaces all groups by an empty one (n = 0); the process never dies
+// in that write.
 static int replace(struct journal *j, const void *bytes, size_t n, struct err *e)
 {
     struct sim_disk *d = ((struct disk_user *)j)->disk;

@@ -32,8 +32,8 @@ struct sim_disk {
     bool died;
 };
 
-// Lets the process go on with a copy of the disk, which its writes change from now on, as on
-// another machine.
+// Gives the process a copy of the disk, as on another machine: from now on its writes change only
+// the copy.
 int disk_part(struct sim_disk *copy, struct disk_user *u, struct err *e);
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e);
 void disk_close(struct sim_disk *d);

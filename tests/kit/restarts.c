@@ -62,8 +62,8 @@ static int quiet_rows(struct scheduler *s, struct buf *to)
     return 0;
 }
 
-// Keeps what the next scheduler must have, if all of it is durable: the world may have
-// changed something since the scheduler's last round of events.
+// Keeps the rows that the next scheduler must have, if all of them are durable: the world may
+// have changed some since the scheduler's last round of events.
 static void look_at_rows(struct stage *s)
 {
     struct restarts *r = &s->restarts;
@@ -119,7 +119,7 @@ static int start(struct stage *s, struct err *e)
 int restarts_open(struct stage *s, const struct scheduler_options *o, struct err *e)
 {
     struct restarts *r = &s->restarts;
-    restarts_close(s); // of the life before
+    restarts_close(s); // closes the scheduler of the life before
     *r = (struct restarts){.on = true, .options = *o, .draws = r->draws};
     TRY(disk_open(&r->disk, s->o->seed, e));
     r->left = 1 + (uint32_t)draw(s, MOST_DEATHS);

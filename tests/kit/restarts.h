@@ -20,7 +20,7 @@
 
 struct stage;
 
-enum { RESTARTS_MOST = 16 }; // more than a world has
+enum { RESTARTS_MOST = 16 }; // more schedulers than a world has
 
 struct restarts {
     bool on;
@@ -30,20 +30,20 @@ struct restarts {
     struct sim_disk disk;
     struct disk_user
         users[RESTARTS_MOST]; // the newest one is users[starts % RESTARTS_MOST]
-    struct scheduler *old;    // it was replaced and still lives; NULL: none does
+    struct scheduler *old;    // a scheduler that was replaced but still runs; NULL: none
     struct van *old_van;
     uint64_t old_until;
     struct sim_disk copy; // its copy of the disk
     uint32_t seer;        // the server that has lost it
     uint64_t told_at;     // time at which the other members learn of the next scheduler
-    uint64_t replaced;    // number of such schedulers
-    // The rows that the next scheduler must have; `knows`: it is known which.
+    uint64_t replaced;    // number of schedulers that were replaced while they ran
+    // The rows that the next scheduler must have; `knows`: these rows are known.
     struct buf rows;
     bool knows;
     struct scheduler_options options;
     uint64_t draws, deaths, starts;
-    uint32_t left;      // deaths that are to come
-    uint64_t dies_time; // VAN_NEVER: it does not die at a time
+    uint32_t left;      // number of deaths that are still to come
+    uint64_t dies_time; // time of the next death; VAN_NEVER: none is planned
     uint64_t start_at;
 };
 

@@ -56,7 +56,7 @@ struct stage_world {
     void (*act)(void *w);                 // lets all parts act
     void (*work)(void *w);                // runs the world from begin to end
     void (*count)(void *w, uint64_t *to); // adds up how often things happened
-    // The scheduler was started again with its journal. May be NULL.
+    // Called after the scheduler was started again with its journal. May be NULL.
     void (*again)(void *w);
     // Two schedulers may decide at the same time in worlds in which restarts_parts() holds.
     bool parts;

@@ -3,8 +3,9 @@
 //
 //   - no worker passes a barrier before each living worker has reached it
 //   - no living worker hangs or fails when others are stopped or die
-//   - when a server is stopped for longer than its lease, whose rows nobody else has,
-//     every worker learns of the end and which server it was, and so does the server
+//   - when a server is stopped for longer than its lease, the cluster ends, because no other
+//     server has its rows; every worker learns this with the server's name, and so does the
+//     server
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -37,8 +37,8 @@ enum {
     VALUE,
 };
 #define ENOUGH ((uint64_t)1 << 30)
-// The time limit of requests: many links may fall silent, for ten seconds each. In seed
-// 19828 they do after 40 messages on average, and the work takes more than 3,000 seconds.
+// The time limit of requests: many links may fall silent, for ten seconds each. In seed 19828,
+// links fall silent after 40 messages on average, and the work takes more than 3,000 seconds.
 #define PATIENCE (12000 * SECOND)
 #define ROW 22 // bytes of a row
 

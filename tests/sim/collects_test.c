@@ -269,7 +269,8 @@ int main(int argc, char **argv)
                        {WITHOUT_ROW_GROUP}},
         .counted = {"results", "failed calls", "deaths", "events"},
         .world = &world,
-        .kept = {698, 4112, 13419}, // copies of requests for earlier calls
+        .kept = {698, 4112,
+                 13419}, // seeds in which copies of requests for earlier calls arrive
         .seeds = 300,
         .state_seeds = 300,
         .bug_seeds = 300,

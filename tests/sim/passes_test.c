@@ -110,7 +110,7 @@ struct world {
     uint64_t examples, data;
     uint64_t reported;  // sum of the reports
     uint64_t before;    // examples of the pass when it was opened
-    uint32_t n_drivers; // in this life before the current one
+    uint32_t n_drivers; // number of earlier drivers in this life
     bool goes_on;       // the current one opens the pass again
     enum saver saver;
     uint32_t saves_left;
@@ -337,7 +337,7 @@ static void on_leased(void *ctx, const struct van_message *m)
     }
 }
 
-// Returns whether the earlier push is over whose entry a push with this number takes.
+// A push with this number reuses the entry of an earlier push. Returns whether that push is over.
 static bool has_place(struct worker *k, uint32_t group)
 {
     client_ts *ts = &k->pushes[group % (AHEAD * PARTS)].ts;
@@ -876,8 +876,7 @@ int main(int argc, char **argv)
         .world = &world,
         .seeds = 200,
         .state_seeds = 200,
-        .state_kept =
-            {388, 6943}, // a driver that died when one server had no word of its save
+        .state_kept = {388, 6943}, // a driver died before one server knew of its save
         .bug_seeds = 1000,
         .check = check_counts,
     };
