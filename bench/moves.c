@@ -18,7 +18,7 @@ enum { VAN_BYTES = 4 << 20, VAN_IN_FLIGHT = 8 };
 #define PATIENCE 120.0 // seconds for filling the tables, and for all moves
 #define TIMEOUT_NS ((uint64_t)60000000000)
 
-// The processes whose CPU time is told apart.
+// The kinds of processes whose CPU time is reported separately.
 enum { CPU_SERVERS, CPU_WORKERS, CPU_JOINING, CPU_SCHEDULER, CPUS };
 static const char *const cpu_names[] = {"cpu_servers", "cpu_workers", "cpu_joining",
                                         "cpu_scheduler"};

@@ -16,7 +16,7 @@ struct bench_seen {
 };
 
 struct bench_moves_plan {
-    uint32_t servers, workers; // processes, without the server that joins late
+    uint32_t servers, workers; // numbers of processes, without the server that joins late
     uint32_t bits;             // the tables have 2^bits partitions
     uint64_t keys;             // number of keys in the table
     uint32_t floats;           // number of floats of a row

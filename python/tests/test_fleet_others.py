@@ -356,7 +356,7 @@ def second():
 
 @pytest.mark.parametrize("said", ["/etc", "../x", "tug-fleet-a/../../x", "tug-fleet-", "x", None, 7, ["a"], ""])
 def test_home_is_a_name(second, said):
-    """Worker 0's directory is told by another process, so only a plain name is accepted, never a path."""
+    """Other processes get the name of worker 0's directory by a message, and accept only a plain name, never a path."""
     with pytest.raises(tug.DataError, match="not the name of such a directory"):
         second._told_home(said)
 

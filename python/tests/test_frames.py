@@ -291,7 +291,7 @@ def test_tested_on_what_is_in_memory(tmp_path):
 
 
 def test_frames_and_matrices_are_told_apart():
-    """A model that learnt from a matrix refuses a frame, and the other way round, in words about the data."""
+    """A model that was trained on a matrix refuses a frame, and vice versa; the error speaks of the data."""
     matrix, labels = np.arange(80.0).reshape(20, 4) / 80, np.arange(20) % 2
     frame = {"y": labels, **{f"c{i}": matrix[:, i] for i in range(4)}}
     with tug.train(matrix, labels, model="lr", **FIXED) as of_matrix, \

@@ -581,7 +581,7 @@ def test_compression(kind, threshold):
 
 
 def test_names_that_are_not_there():
-    """Misspelt names, and names of MXNet that tug lacks, are answered by a sentence."""
+    """A misspelt name, or a name of MXNet that tug lacks, gives an error with a sentence that helps."""
     with kvstore.create("local") as kv:
         for held, name, says in (
                 (kv, "num_dead_node", r"a store has no 'num_dead_node': use get_num_dead_node\(node_id\)"),

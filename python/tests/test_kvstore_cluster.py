@@ -408,7 +408,7 @@ ROUNDS = """
 
 @pytest.mark.parametrize("role, number", [("server", signal.SIGTERM), ("scheduler", signal.SIGINT)])
 def test_interrupted_role(tmp_path, role, number):
-    """It ends with 130, and every other process hears at once which one was interrupted."""
+    """An interrupted server or scheduler ends with 130, and all other processes say at once which process it was."""
     processes = _by_hand(tmp_path, ROUNDS)
     try:
         for name in ("worker 0", "worker 1"):
@@ -427,7 +427,7 @@ def test_interrupted_role(tmp_path, role, number):
 
 
 def test_wait_for_an_interrupted_worker(tmp_path):
-    """The others say for whom they wait."""
+    """The other worker reports that it waits for a worker that has died or left."""
     processes = _by_hand(tmp_path, ROUNDS)
     try:
         for name in ("worker 0", "worker 1"):

@@ -48,8 +48,8 @@ static void layouts(void **state)
     assert_int_equal(accessor_made(&o).extra_width, 7);
 }
 
-// Random weights in an initial row and its extra row are the same as if
-// both were one long row.
+// The random weights of an initial row and its extra row are the same as if both were one long
+// row.
 static void first_rows(void **state)
 {
     (void)state;

@@ -119,8 +119,8 @@ static void test_alignment(void **state)
         assert_int_equal((uintptr_t)p % align, 0);
         mem_free(p);
     }
-    // Maps several at once, so that they are not aligned by chance; odd sizes, so that
-    // the ends are written.
+    // Maps several blocks at once, so that they are not aligned by chance. Some sizes are odd, so
+    // that the ends are written.
     size_t bytes[] = {2 * MIB, 2 * MIB + 1, 5 * MIB - 7, 2 * MIB};
     char *p[4];
     for (int i = 0; i < 4; i++) {

@@ -274,7 +274,7 @@ static void test_asked_to_end_without_a_driver(void **state)
     assert_false(scheduler_asked(w.s));
 }
 
-// A server must stay until its rows are saved.
+// A server that is asked to end must stay until its rows are saved.
 static void test_a_server_that_is_asked_to_end(void **state)
 {
     (void)state;

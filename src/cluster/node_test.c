@@ -32,8 +32,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     (void)ctx, (void)link, (void)m, (void)now;
 }
 
-// Gets the address that a node with these options tells others for its second loop.
-// Returns the error code.
+// Gets the address of its second loop that a node with these options tells other nodes. Returns
+// the error code.
 static int told(const struct node_options *o, char ret[VAN_ADDRESS_MAX], struct err *e)
 {
     struct node n;

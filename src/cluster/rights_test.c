@@ -258,7 +258,7 @@ static void test_heartbeats_of_who_reads_the_roster(void **state)
     check_not_kept_alive(WIRE_WORKER, told);
 }
 
-// The number of links that stay open when others are closed for new ones.
+// The number of links that stay open when other links are closed to make room for new links.
 static uint32_t n_kept;
 
 // A peer whose versions of the protocol are all too old or too new is refused with a

@@ -265,7 +265,7 @@ static void test_unfinished_group_does_not_count(void **state)
     journal_close(j);
 }
 
-// A scheduler whose lease has ended writes nothing, whether or not another one leads.
+// A scheduler whose lease has ended writes nothing, whether or not another scheduler leads.
 static void test_lost_lease(void **state)
 {
     struct err e = {0};
@@ -282,7 +282,7 @@ static void test_lost_lease(void **state)
     assert_int_equal(journal_ready(old, &e), TUG_EIO);
     assert_false(journal_speaks(old));
     assert_int_equal(journal_ready(new, &e), 1);
-    journal_close(old); // does not end the lease of the other one
+    journal_close(old); // does not end the lease of the other scheduler
     add(new, "er", 2);
     journal_close(new);
     new = open_at("lost");

@@ -127,8 +127,8 @@ static void interrupted_runs(void **state)
     assert_int_equal(v.end.code, 0);
 }
 
-// A server that a signal asks to end counts as interrupted, also if its program does not
-// handle the signal. A run continues without a worker that was asked to end.
+// A server that a signal asks to end counts as interrupted, even if its program does not handle
+// the signal. A run continues without a worker that was asked to end.
 static void interrupted_processes(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ static void waits_longer_each_time(void **state)
                                        (uint64_t)(delays[i] * (double)SECOND_NS));
     }
     restart_began(&r, 0);
-    assert_false(wanted(&r, LAUNCH_WORKER, 0, SIGKILL)); // the limit
+    assert_false(wanted(&r, LAUNCH_WORKER, 0, SIGKILL)); // the limit is reached
     assert_int_equal(r.due_ns, 0);
 }
 

@@ -530,7 +530,8 @@ static void closes_slow_connections(void **state)
 
 #define TEST(f) cmocka_unit_test_teardown(f, close_it)
 
-// The end of the work is seen when all pages and readers of metrics have got its facts.
+// The end of the work counts as seen when all pages and readers of metrics have got the facts
+// about it.
 static void waits_until_the_end_is_seen(void **state)
 {
     (void)state;

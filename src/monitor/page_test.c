@@ -275,8 +275,8 @@ static void names_the_worker_that_holds_up_others(void **state)
 #define WORKERS_OF(one, other)                                                           \
     "{'role': 'scheduler', 'phase': 'running', 'nodes': [" one ", " other "]}"
 
-// Workers are compared by what they did recently, not by sums: one that has joined later
-// is not slow, and one that has become slow is named although it did much before.
+// Workers are compared by their recent work, not by their total work: a worker that has joined
+// later is not slow, and a worker that has become slow is named although it did much before.
 static void compares_workers_by_their_recent_speed(void **state)
 {
     (void)state;

@@ -82,7 +82,7 @@ static void test_barrier_orders_rounds(void **state)
     }
 }
 
-// Floats shared as in Hogwild training: values may be lost but not torn, and
+// Threads share floats as in Hogwild training: values may be lost but not torn, and
 // ThreadSanitizer reports nothing.
 enum { WIDTH = 67 };
 struct hogwild {

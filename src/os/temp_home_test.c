@@ -103,7 +103,7 @@ static void test_killed(void **state)
     OK(file_remove_tree(far, &ok_e));
 }
 
-// A path with only the right name or only the mode, a link, or another kind of file is
+// A path that has only the right name or only the right mode, a link, or another kind of file is
 // not ours.
 static void test_foreign_paths(void **state)
 {

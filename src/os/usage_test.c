@@ -52,7 +52,7 @@ static void test_process(void **state)
     assert_int_equal(json_array_size(list), 1);
     assert_string_equal(json_string_value(json_object_get(root, "what")), "saves");
     assert_string_equal(json_string_value(json_object_get(root, "path")), "/");
-    // f_bfree and f_bavail differ by the reserved blocks, which df leaves out, too.
+    // f_bfree and f_bavail differ by the reserved blocks. The size leaves these out, as in df.
     struct statvfs v;
     assert_int_equal(statvfs("/", &v), 0);
     if (v.f_bfree > v.f_bavail)

@@ -242,7 +242,7 @@ static void test_without_memory(void **state)
     lone_close(w);
 }
 
-// A worker that says impossible numbers does not make the status of others unreadable.
+// A worker that reports impossible numbers does not make the status of other workers unreadable.
 static void test_numbers_that_no_reader_takes(void **state)
 {
     (void)state;

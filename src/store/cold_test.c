@@ -21,7 +21,7 @@
 enum { UNIVERSE = 1200, STEPS = 100 };
 
 struct config {
-    // `cold` has the further settings of the store with a tier.
+    // `cold` has the settings that only the store with a tier gets.
     const char *settings, *cold;
     uint32_t bits;
 };

@@ -50,8 +50,8 @@ static uint64_t pass(struct store *s, struct batch *b, struct rng *d, uint32_t d
     return first;
 }
 
-// Returns the sum of sizes that would grow if removed rows were not freed: the handles in
-// use and the lengths of the partitions' lists.
+// Returns a sum that would grow if removed rows were not freed: the number of handles in use plus
+// the lengths of the partitions' lists.
 static uint64_t held(const struct store *s)
 {
     uint64_t n = table_handles(s->rows) + slabs_end(&s->extras);

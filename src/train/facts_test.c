@@ -137,8 +137,8 @@ static void a_run_that_stands_still(void **state)
     train_facts_close(f);
 }
 
-// A validation or a save that stands still has no progress either, and each change of the state
-// is progress. A later save that is complete makes up for one that has failed.
+// A stalled validation or save counts as no progress, too, and each change of the state counts as
+// progress. A later save that is complete makes up for one that has failed.
 static void each_state_has_progress(void **state)
 {
     (void)state;

@@ -267,7 +267,7 @@ static void test_sync(void **state)
     }
 }
 
-// In sync mode a worker that leaves at any moment changes no bit.
+// In sync mode, a worker that leaves at any moment does not change any bit of the model.
 static void test_sync_without_one(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Tests the handshake over real sockets: loopback, Unix sockets, TLS. handshake_test.c
-// tests the decisions, and this file how the van acts on them.
+// Tests the handshake over real sockets: loopback, Unix sockets, TLS. handshake_test.c tests the
+// decisions; this file tests how the van acts on them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

@@ -140,7 +140,7 @@ static const char *next_line(const char *at)
     return end != NULL ? end + 1 : at + strlen(at);
 }
 
-// Returns the line whose first word, a message type, is that of the line `of`; NULL if no
+// Returns the line that has the same first word (a message type) as the line `of`; NULL if no
 // line has this type.
 static const char *line_like(const char *lines, const char *of)
 {

@@ -98,7 +98,7 @@ def _reduced(said: List[npt.NDArray[Any]], mode: str) -> npt.NDArray[Any]:
     if any(one.dtype.kind == "f" for one in said):
         return np.asarray(REDUCTIONS[mode](np.stack(said), axis=0))
     # Computes with Python's unbounded integers, so that a result beyond the arrays' type raises an error and does not
-    # wrap.
+    # wrap around.
     whole = np.asarray(REDUCTIONS[mode](np.stack([one.astype(object) for one in said]), axis=0), object)
     to = dtype if all(one.dtype == dtype for one in said) and dtype.kind != "b" else np.dtype(np.int64)
     limits = np.iinfo(to)

@@ -312,8 +312,8 @@ static uint64_t known(const struct world *w)
     return sum;
 }
 
-// While it is not known whether another scheduler has taken over, no member learns
-// anything, and afterwards all goes on.
+// While it is unknown whether another scheduler has taken over, no member learns anything;
+// afterwards the cluster goes on.
 static void test_silent_while_the_journal_waits(void **state)
 {
     (void)state;

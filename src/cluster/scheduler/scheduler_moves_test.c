@@ -246,8 +246,8 @@ static int held_now(struct actor *a, bool on)
     return held;
 }
 
-// A hold waits at most 10 s for copies under way, because the operation would interrupt them.
-// No copy begins until the hold has ended; then copies begin at once.
+// A hold waits at most 10 s for copies under way, because the operation that asked for it would
+// interrupt them. No copy begins until the hold has ended; then copies begin at once.
 static void test_hold_waits(void **state)
 {
     (void)state;

@@ -847,8 +847,8 @@ static double recent_seconds(void)
     return ret;
 }
 
-// The recent work of a worker is that since it joined, and later that of the last 30 to 60
-// seconds.
+// The recent work of a worker is its work since it joined, and later its work of the last 30 to
+// 60 seconds.
 static void test_recent_work(void **state)
 {
     (void)state;

@@ -266,7 +266,7 @@ static void test_columns(void **state)
     line_layout = NULL;
     struct err e;
     examples_clear(&x);
-    // the bins are not decided
+    // the bin boundaries of the column are not set
     assert_int_equal(line_parse(r, "1,5", &x, &e), TUG_EINTERNAL);
     assert_int_equal(decide(r, "1,5\n0,6", &e), 0);
     assert_true(key_of(r, "5") != key_of(r, "6"));

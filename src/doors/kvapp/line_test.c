@@ -15,7 +15,7 @@ enum { N = 3000 };
 struct thing {
     struct kv_lined in_line;
     int32_t priority;
-    // Order of arrival; number given to kv_line_put_at_once, else 0.
+    // The order of arrival; and the number given to kv_line_put_at_once, or 0.
     uint64_t came, number;
     bool waits;
 };

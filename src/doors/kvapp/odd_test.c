@@ -509,7 +509,7 @@ static void customer_closed_in_flight(void **state)
     (void)tug_node_finalize(n, false);
 }
 
-// A callback of tug_node_call that uses a customer while another thread ends the node.
+// A callback of tug_node_call uses a customer while another thread ends the node.
 struct late {
     struct tug_node *node;
     struct tug_app *app;

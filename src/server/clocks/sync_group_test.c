@@ -88,7 +88,7 @@ static void close_two(struct lone *a, struct lone *b)
 {
     lone_forget(a);
     lone_forget(b);
-    // SIZE_MAX: lone_close(b) checks no memory; lone_close(a) checks that of both shards.
+    // SIZE_MAX: lone_close(b) checks no memory; lone_close(a) checks the memory of both shards.
     b->live = SIZE_MAX;
     lone_close(b);
     lone_close(a);

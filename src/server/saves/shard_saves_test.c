@@ -1,6 +1,6 @@
-// Saves of shards: three loops write a save while pushes arrive. One, two or five loops
-// that load it have, bit for bit, the rows of the save's moment. Further tests: marks,
-// admin operations, deadlines and refusals.
+// Saves of shards: three loops write a save while pushes arrive. One, two or five loops load it:
+// they then have the rows of the save's moment, bit for bit. Further tests: marks, admin
+// operations, deadlines and refusals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -123,7 +123,7 @@ static void test_thread(void **state)
     lone_expect_ok(w);
     saving_load(to, files_dir, false);
     assert_true(lone_expect_ok(to) > 100);
-    // A save that is given up halfway leaves no files behind.
+    // A save that is given up in its middle leaves no files behind.
     x = saving_begin(SAVE_DELTA);
     push_all(&w, 1, 2);
     saving_send(w, &x, false, 0);

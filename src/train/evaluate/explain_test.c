@@ -11,8 +11,8 @@ enum { ROWS = 20, FEATURES = 5 };
 
 struct watcher {
     atomic_bool stop;
-    // Number of examples after which the test interrupts, and number of explained
-    // examples.
+    // The number of examples after which the test interrupts, and the number of examples that
+    // were explained.
     size_t stop_after, explained;
 };
 

@@ -128,8 +128,8 @@ static void each_difference_is_named(void **state)
     mem_free(text);
 }
 
-// If this process cannot see the save from which the others take options, the error about
-// options that differ begins with that.
+// If this process does not find the save from which the others take options, the error about
+// options that differ says this first.
 static void save_that_is_not_seen(void **state)
 {
     (void)state;
