@@ -41,9 +41,9 @@ static const struct option options[] = {
     {"name", .fallback = "node", STRING_AT(name, "NAME"),
      "name of the node, which also names its files: NAME.pem and NAME.key"},
     {"role", CHOICE_AT(role, CERT_ROLES, "any"),
-     "rights of its holder; each role also has those of the roles before it: tool may "
-     "look, worker may "
-     "push and read data, server may hold tables, operator may stop, save, load and "
+     "rights of the certificate or token; each role also has those of the roles before "
+     "it: tool may look, worker may push and read data, server may hold tables, operator "
+     "may stop, save, load and "
      "clear, scheduler may be the scheduler; any: all rights"},
     {"host", LIST_AT(hosts, "NAME"),
      "names and addresses by which browsers and Prometheus call this node, for --http of "

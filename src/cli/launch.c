@@ -73,8 +73,9 @@ static const struct option options[] = {
      "with --hosts: end the remaining processes of an earlier run of this cluster on "
      "the hosts"},
     {NODE_HOST_OPTION(
-        "address of the scheduler, and on one machine of all processes; by default "
-        "loopback, or with --hosts the address from which the first host is reached")},
+        "address of the scheduler and, on one machine, of all processes (default: "
+        "loopback; "
+        "with --hosts, the address from which this machine reaches the first host)")},
     {NODE_INTERFACE_OPTION},
     {NODE_PORT_OPTION(NULL, "port of the scheduler; 0: any free one")},
     {NODE_ADVERTISE_OPTION},
@@ -105,8 +106,9 @@ static const struct option options[] = {
     {NODE_LOG_FORMAT_OPTION},
     {"http", STRING_AT(node.http.address, "HOST:PORT|unix:PATH"),
      "serve a page about the cluster, and /metrics for Prometheus: at an address of "
-     "loopback for all accounts of this machine, at a Unix socket for this one, or at "
-     "any other address with TLS and a token; servers and workers of this machine, and "
+     "loopback, for all accounts of this machine; at a Unix socket, for this account; or "
+     "at "
+     "any other address, with TLS and a token. Servers and workers of this machine, and "
      "launch itself, get free ports of the same host, or PATH.server-0, ..."},
     HTTP_TRUST_OPTIONS(node.http),
     {"http-targets", STRING_AT(http_targets, "FILE"),

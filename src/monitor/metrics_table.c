@@ -274,7 +274,7 @@ const struct metric metrics[] = {
     ROW("tug_worker_pieces", OWN, "pieces_held", GAUGE,
         "Pieces of the data that the worker trains on now."),
     ROW("tug_worker_resent_requests_total", OWN, "resent", COUNTER,
-        "Requests sent again, since a link broke or an answer was late."),
+        "Requests sent again, because a link broke or an answer was late."),
     ROW("tug_worker_refused_requests_total", OWN, "refused", COUNTER,
         "Requests that servers refused for a while."),
     ROW("tug_worker_sent_bytes_total", OWN, "sent_bytes", COUNTER,

@@ -192,7 +192,7 @@ static void sees_that_training_goes_wrong(void **state)
     verdict_is(RUN_OF(", 'loss': 5.01, 'auc': null"), true, "training, pass 6 of 9");
     verdict_is(RUN_OF(", 'loss': 0.9, 'auc': null, 'history': [{'pass': 1, 'loss': 0.5}, "
                       "{'pass': 2, 'loss': 0.6}]"),
-               false, "the training diverges: the loss 0.9 was 0.5 in pass 1");
+               false, "the training diverges: the loss is 0.9, and was 0.5 in pass 1");
     verdict_is(
         RUN_OF(
             ", 'loss': 0.4, 'history': [" PASS_OF("3", "0.8", "0.5", "0.7") ", " PASS_OF(

@@ -188,7 +188,7 @@ static void judge_loss(struct verdict *v, const json_t *run)
                 text_number(loss, now));
     else if (loss > rise_factor * p.least && loss - p.least > rise_least &&
              examples >= enough_examples)
-        PROBLEM(v, "the training diverges: the loss %s was %s in pass %.0f",
+        PROBLEM(v, "the training diverges: the loss is %s, and was %s in pass %.0f",
                 text_number(loss, now), text_number(p.least, best), p.least_pass);
     else if (learns_nothing(run))
         PROBLEM(

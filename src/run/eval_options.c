@@ -16,9 +16,9 @@ static const struct option options[] = {
      "number of unreadable lines that are skipped and counted before the command "
      "gives up"},
     {"group", .group = "Output", STRING_AT(group, "COLUMN,..."),
-     "also the AUC by group (gauc), such as by user: the mean of the groups' AUC by "
-     "their "
-     "examples; groups with a single class are skipped. " GROUP_COLUMNS},
+     "also the AUC by group (gauc), such as by user: the mean of the groups' AUCs, "
+     "weighted by their examples; groups with a single class are "
+     "skipped. " GROUP_COLUMNS},
     {"by", STRING_AT(by, "COLUMN,..."),
      "also print a table of the metrics for each value of the columns, the values with "
      "most examples first"},

@@ -120,8 +120,8 @@ static int check_paths(const struct train_config *c, const struct path_list *l,
     const struct data_file *pipe = again != NULL ? data_files_pipe(&files) : NULL;
     if (rc == 0 && pipe != NULL)
         rc = err_set(e, TUG_EUSAGE,
-                     "--%s reads the data several times, and %s is a pipe, which comes "
-                     "once: write it to a file",
+                     "--%s reads the data several times, and %s is a pipe, which can be "
+                     "read only once: write the data to a file",
                      again, pipe->name);
     data_files_free(&files);
     return rc;

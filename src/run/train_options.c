@@ -317,9 +317,9 @@ static const struct option options[] = {
      "also write messages to DIR/train.log; SIGHUP opens it again, for logrotate"},
     {"http", .own = true, STRING_AT(http, "HOST:PORT|unix:PATH"),
      "serve a page about this process, and /metrics for Prometheus: at an address of "
-     "loopback for all accounts of this machine, at a Unix socket for this one, or at "
-     "any other address with TLS and a token. On a cluster give it to the roles, or to "
-     "tug launch"},
+     "loopback, for all accounts of this machine; at a Unix socket, for this account; or "
+     "at any other address, with TLS and a token. On a cluster give it to the roles, or "
+     "to tug launch"},
     {"http-cert", .own = true, STRING_AT(http_cert, "FILE"),
      "serve --http over TLS, with this certificate (PEM)"},
     {"http-key", .own = true, STRING_AT(http_key, "FILE"), "key of that certificate"},
@@ -463,7 +463,7 @@ static int parse_valid(const char *text, struct train_settings *ret, struct err 
     if (!(x > 0 && x < 1))
         return err_set(e, TUG_EUSAGE,
                        "--valid: %.200s is not a share of the data; give a fraction "
-                       "between 0 and 1, a part as 2/5, or a path",
+                       "between 0 and 1, a part such as 2/5, or a path",
                        text);
     ret->valid_part.share = x;
     return 0;

@@ -391,7 +391,7 @@ static void beside_training(void **state)
     assert_int_equal(json_array_size(json_object_get(o, "rows")), 3);
     json_decref(o);
     tables_admin(2, "get --table sparse user=1");
-    e2e_says("words have keys in saved models");
+    e2e_says("only a saved model knows the keys of words");
     tables_admin(0, "save --table sparse --out beside");
     tug_ends(0, "table stat --from beside --json");
     assert_true(figure("rows") >= 10);

@@ -18,8 +18,8 @@
 #define HTTP_OPTIONS(field)                                                              \
     {"http", STRING_AT(field.address, "HOST:PORT|unix:PATH"),                            \
      "serve a page about this process, and /metrics for Prometheus: at an address of "   \
-     "loopback for all accounts of this machine, at a Unix socket for this one, or at "  \
-     "any other address with TLS and a token"},                                          \
+     "loopback, for all accounts of this machine; at a Unix socket, for this account; "  \
+     "or at any other address, with TLS and a token"},                                   \
         HTTP_TRUST_OPTIONS(field)
 #define HTTP_TRUST_OPTIONS(field)                                                        \
     {"http-cert", STRING_AT(field.cert, "FILE"),                                         \

@@ -93,8 +93,9 @@ static int check_sizes(const struct trainer *t, struct err *e)
         rc = tool_open(&scheduler, &n.node, n.node.scheduler,
                        t->worker.node.connect_timeout, &why);
     if (rc == TUG_EIO && why.code != 0)
-        err_add(&why, "; 'tug pserver' on the first host of --pservers, with the same "
-                      "--port, has to run there");
+        err_add(&why,
+                "; start 'tug pserver' on the first host of --pservers, with the same "
+                "--port");
     if (why.code != 0)
         err_copy(e, &why);
     if (rc == 0)

@@ -27,8 +27,9 @@ static const struct option options[] = {
      LIST_AT(action, "ACTION"),
      "the action, as described above; import takes files and get takes keys after it"},
     {"from", STRING_AT(from, "DIR"),
-     "saved tables: the --out of a training run, a directory of saves (the newest is "
-     "taken, with all it builds on), or one save. Without it the command is about the "
+     "saved tables: the --out of a training run, a directory of saves (the newest save "
+     "is taken, with the saves on which it builds), or one save. Without it the command "
+     "is about the "
      "running cluster; load reads a save from here into the cluster"},
     {"table", STRING_AT(table, "NAME"),
      "name of the table; in a saved model 'sparse' (one row per feature), 'dense' (the "

@@ -64,8 +64,8 @@ static int parse_word(const char *text, const char *equals, const struct saved_r
     if (run == NULL)
         return err_set(
             e, TUG_EUSAGE,
-            "'%.200s': words have keys in saved models, which know their data; "
-            "give the key of the row",
+            "'%.200s': only a saved model knows the keys of words; give the key of "
+            "the row",
             text);
     TRY(open_reader(&r, run, e));
     int rc = find_column(r, text, (size_t)(equals - text), &slot, e);

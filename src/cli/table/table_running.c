@@ -102,7 +102,7 @@ static void print_stat(const char *name, const struct tug_table_stats *s)
                " on disk; %" PRIu64 " bytes in memory\n",
                name, rows, PLURAL_S(rows), s->extra_rows, s->cold_rows, s->bytes);
     cli_printf("  day %u, step %" PRIu64 "; %" PRIu64 " rows made, %" PRIu64
-               " pushes of keys kept out\n",
+               " pushed keys refused by the entry policy\n",
                s->day, s->step, s->made, s->refused);
     cli_printf("  removed by score %" PRIu64 ", age %" PRIu64 ", time to live %" PRIu64
                ", budget %" PRIu64 "\n",
