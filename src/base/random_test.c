@@ -20,8 +20,8 @@ static void test_golden(void **state)
     assert_int_equal(random_below(0, 1, 0, 10), 0);
 }
 
-// Returns a random number below n, of which one input counts up with i: each of the three
-// inputs alone must give a uniform distribution.
+// Returns a random number below n. One of the three inputs of the generator (`which`)
+// counts up with i; each input alone must give a uniform distribution.
 static uint64_t number(int which, uint64_t i, uint64_t n)
 {
     return random_below(which == 0 ? i : 9, which == 1 ? i : 9, which == 2 ? i : 9, n);

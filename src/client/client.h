@@ -209,8 +209,8 @@ client_ts client_save_end(struct client *c, uint64_t id, bool committed,
 // mark. With tables of mode ssp or sync all workers must mark at the same clock.
 // Otherwise a worker that has not marked yet could wait for another worker's pushes,
 // which wait for that mark.
-// `saver` is the session of the client that saves, or 0: after its end servers drop a mark
-// whose save has not begun, since it never will.
+// `saver` is the session of the client that saves, or 0. If that session ends before
+// the save has begun, servers drop the mark, because the save will never begin.
 client_ts client_mark(struct client *c, uint64_t id, uint64_t saver, struct err *e);
 // Loads rows into a table from the table `name` of a save, which any number of loops may
 // have written. `path` is the save, relative to a root of the servers; `checksum` is that

@@ -67,8 +67,8 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
 }
 
 // Lets slices for which the loop had no room wait for their pause on a new link, too. The
-// other slices are sent first. Serving them may make room. And if links break after a few
-// messages, they would never arrive if many slices came first that are refused again.
+// other slices are sent first. Serving them may make room. Also, if links break after a few
+// messages, the other slices would never arrive behind many slices that are refused again.
 static void greeted(struct peer *p, uint64_t now)
 {
     for (struct slice *s = p->first; s != NULL; s = s->behind)

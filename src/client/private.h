@@ -161,8 +161,8 @@ struct request {
     // The slice for a loop covers all partitions of the loop, also those without keys. So
     // a loop serves the slice only in the epoch that the slice names. After a move of a
     // partition the request is cut and sent anew, also to loops that have answered
-    // (docs/design/0035). So are parts of synchronous batches, new tables, ticks and
-    // steps.
+    // (docs/design/0035). Such requests are parts of synchronous batches, new tables, ticks,
+    // steps and marks of a save.
     bool whole;
     struct staging *stagings;
 

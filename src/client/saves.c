@@ -322,8 +322,8 @@ static bool take_saved(struct slice *s, const struct van_message *is)
     return more == 0;
 }
 
-// The placement stays until the end of the save, of which the client has to tell the
-// servers.
+// The placement stays until the end of the save. The client has to tell the servers when
+// the save ends.
 static void save_ended(struct request *r)
 {
     const struct save_wanted *w = r->own;

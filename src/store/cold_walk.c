@@ -274,8 +274,8 @@ int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 // While a tier is open, changes of its rows are written to disk at different times, and
 // changes of rows in memory are not written at all. So after a crash the rows on disk
 // would be from different times. A record marks the tier as in use; if it is found when
-// the tier is opened, the tier was not closed. The key of that record. Keys of the other
-// records in COLD_RECORDS are numbers of partitions, which are smaller.
+// the tier is opened, the tier was not closed. IN_USE is the key of that record. Keys of the
+// other records in COLD_RECORDS are numbers of partitions, which are smaller.
 #define IN_USE UINT64_MAX
 
 static int mark_in_use(struct cold *c, struct err *e)

@@ -50,8 +50,8 @@ static void pull_some(struct store *s, struct batch *b, struct rng *d)
     OK(store_pull(s, b->keys, b->n, b->values, NULL, &ok_e));
 }
 
-// Does a random operation that may happen between two calls of cut_next. A push for whose
-// copies the cut has no room is left out.
+// Does a random operation that may happen between two calls of cut_next. A push is
+// left out if the cut has no room for its copies.
 static void do_something(struct store *s, struct batch *b, struct rng *d)
 {
     switch (rng_below(d, 8)) {

@@ -226,8 +226,8 @@ static void compare(struct store *s, const struct sums *m, const uint64_t *keys,
         assert_true(got[i] == m->row[keys[i]]);
 }
 
-// Repeats a refused push with smaller values for the refused keys, as a user does who
-// clips gradients.
+// Repeats a refused push with smaller values for the refused keys, like a user
+// who clips gradients.
 static unsigned against_model(const char *settings, float sign, size_t n_keys,
                               unsigned rounds)
 {

@@ -127,7 +127,7 @@ int initial_parse(const char *text, struct initial *ret, struct err *e)
 }
 
 // Returns a normally distributed number (Marsaglia's polar method). Each try uses two
-// uniform numbers, of which *at counts the next.
+// uniform numbers; *at counts the tries.
 static double normal(uint64_t seed, uint64_t stream, uint64_t index, uint64_t *at)
 {
     for (;;) {

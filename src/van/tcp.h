@@ -14,19 +14,20 @@
 // most 16 KiB (a hello fits) and must arrive in time. A link whose TLS handshake fails is
 // never `opened`, and on the accepting end not `closed` either; the dialler is told why.
 // When another peer connects and there are max_links links, or hardly a descriptor is
-// left, the oldest stranger is closed; without strangers, a link of a lesser role that
-// has not joined (van_joined), once the handshake has shown which role is greater; else
-// the new peer gets MSG_ERROR (plain) and is closed. There are never more than
-// max_strangers strangers: however many connect and stay silent, members of the cluster
-// find room.
+// left, the oldest stranger is closed. If there are no strangers, the handshake first
+// shows the role of the new peer. Then a link that has not joined (van_joined) is closed
+// if it has been silent for some time or the new peer's role ranks high enough (goes_for
+// in tcp_limits.c). If there is no such link, the new peer gets MSG_ERROR (plain) and is
+// closed. There are never more than max_strangers strangers: however many connect and
+// stay silent, members of the cluster find room.
 //
 // `budget` counts the cost of accepted links: the links themselves, messages that have
 // arrived in part, and bytes that peers have not read yet. A message for which there is
 // no room is read and discarded, and answered by MSG_ERROR (REASON_NO_ROOM, or that it will
 // never fit). A peer that stops in the middle of a message, or reads nothing of what
 // waits for it, is closed after stall_timeout_ns. While others are refused because there
-// is no room, a peer that holds much and moves little is closed after 5 s; and when there
-// is no room for more answers, the peer with the most unread ones.
+// is no room, a peer that holds much and moves little is closed after 5 s. When there is no
+// room for more answers, the peer with the most unread answers is closed.
 //
 // The loop is libuv's. The first van of a process ignores SIGPIPE, unless the program has
 // its own handler: writing to a closed socket then fails instead of ending the process. A
