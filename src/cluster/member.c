@@ -328,7 +328,7 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
         return;
     struct member_barrier *b = &m->barriers[msg->group];
     bool collects = msg->group == WIRE_GROUP_WORKERS && m->collective.ask.request != 0;
-    if (msg->generation != b->asked || collects)
+    if (msg->number != b->asked || collects)
         return;
     if (msg->done)
         b->done = b->asked;

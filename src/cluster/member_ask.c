@@ -123,7 +123,7 @@ void member_asks_free(struct member *m)
 static void send_barrier(struct member *m, uint8_t group, uint64_t now)
 {
     struct member_barrier *b = &m->barriers[group];
-    struct msg_barrier msg = {.group = group, .generation = b->asked};
+    struct msg_barrier msg = {.group = group, .number = b->asked};
     b->sent_at = now;
     if (group == WIRE_GROUP_WORKERS && m->collective.ask.request != 0)
         member_send(m, MSG_COLLECT, REQUEST_BARRIER, &m->collective.ask.msg);
@@ -206,7 +206,7 @@ static int check_collect(const struct member *m, const struct member_collect *c,
 int member_collect(struct member *m, const struct member_collect *c, struct err *e)
 {
     struct msg_collect msg = {
-        .generation = m->barriers[WIRE_GROUP_WORKERS].asked + 1,
+        .number = m->barriers[WIRE_GROUP_WORKERS].asked + 1,
         .call = wire_text(c->call),
         .op = (uint8_t)c->op,
         .type = (uint8_t)c->type,
@@ -228,7 +228,7 @@ void member_collect_answered(struct member *m, const struct msg_collected *msg)
 {
     struct member_barrier *b = &m->barriers[WIRE_GROUP_WORKERS];
     struct member_collective *c = &m->collective;
-    if (c->ask.request == 0 || msg->generation != b->asked)
+    if (c->ask.request == 0 || msg->number != b->asked)
         return;
     if (!msg->done) {
         wire_words(msg->why, b->missing, sizeof(b->missing));

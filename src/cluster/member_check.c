@@ -82,7 +82,7 @@ static void asks_hold(const struct member *m)
     }
 }
 
-// At most one generation of a barrier is in progress: the next one is entered only after
+// At most one barrier of a group is in progress: the next one is entered only after
 // the previous one is complete.
 static void barriers_hold(const struct member *m)
 {

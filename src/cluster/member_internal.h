@@ -35,7 +35,7 @@ struct ask {
 };
 
 struct member_barrier {
-    uint64_t asked, done; // numbers of the newest generation that was entered, and of
+    uint64_t asked, done; // numbers of the newest barrier that was entered, and of
                           // the newest complete one
     uint64_t sent_at;
     char missing[MEMBER_MISSING_MAX];

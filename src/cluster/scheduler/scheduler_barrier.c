@@ -1,5 +1,5 @@
-// Barriers. A group's generation is complete when all processes that the barrier waits
-// for have reached it. It waits for all living processes of the group. A process that
+// Barriers. A group's barrier is complete when all processes that it waits for have reached
+// it: all living processes of the group. Each process counts its barriers. A process that
 // joined the running cluster does not know the number of earlier barriers. So its first
 // barrier counts as the group's present one, and the group waits for the process from
 // then on. A node that dies or leaves is not waited for any more.
@@ -46,23 +46,23 @@ static bool all_have_come(const struct scheduler *s, uint8_t group)
 }
 
 static void scheduler_barrier_tell(struct scheduler *s, const struct sched_node *n,
-                                   uint64_t request, uint8_t group, uint64_t generation,
+                                   uint64_t request, uint8_t group, uint64_t number,
                                    bool done)
 {
     char missing[ERR_TEXT_MAX];
     struct msg_barrier_state msg = {
-        .group = group, .generation = generation, .done = done};
+        .group = group, .number = number, .done = done};
     if (!done)
         msg.missing = wire_text(scheduler_missing(s, group, missing, sizeof(missing)));
     scheduler_send(s, n->link, MSG_BARRIER_STATE, request, &msg);
 }
 
 static void tell_collected(struct scheduler *s, const struct sched_node *n,
-                           uint64_t request, uint64_t generation, bool done)
+                           uint64_t request, uint64_t number, bool done)
 {
     char missing[ERR_TEXT_MAX];
     const struct collected *c = &s->collected;
-    struct msg_collected msg = {.generation = generation, .done = done};
+    struct msg_collected msg = {.number = number, .done = done};
     if (!done) {
         msg.why = wire_text(
             scheduler_missing(s, WIRE_GROUP_WORKERS, missing, sizeof(missing)));
@@ -78,10 +78,10 @@ static void tell_collected(struct scheduler *s, const struct sched_node *n,
 // the node: the request is most likely a late copy, and the node, which has since reached
 // the later barrier, ignores answers to earlier calls.
 static void tell_dropped(struct scheduler *s, const struct sched_node *n,
-                         uint64_t request, uint64_t generation)
+                         uint64_t request, uint64_t number)
 {
     struct msg_collected msg = {
-        .generation = generation,
+        .number = number,
         .done = 1,
         .code = TUG_EUSAGE,
         .why = wire_text("the result of this collective call was dropped when a later "
@@ -174,16 +174,16 @@ static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
 // for a barrier that it has reached before.
 struct arrival {
     struct process *process;
-    uint64_t reached; // number of the generation that the process reaches
+    uint64_t reached; // number of the barrier that the process reaches, in the count of the group
     bool again;
 };
 
 // Returns whether the node may enter the barrier; refuses its request if not.
 static bool may_arrive(struct scheduler *s, struct sched_node *n, uint64_t request,
-                       uint8_t group, uint64_t generation, struct arrival *ret)
+                       uint8_t group, uint64_t number, struct arrival *ret)
 {
     assert(n->used && n->link != 0);
-    if (group >= SCHEDULER_GROUPS || !in_group(n->n.role, group) || generation == 0) {
+    if (group >= SCHEDULER_GROUPS || !in_group(n->n.role, group) || number == 0) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
                          "the node is not in the group of this barrier");
         return false;
@@ -195,12 +195,12 @@ static bool may_arrive(struct scheduler *s, struct sched_node *n, uint64_t reque
     }
     // A process enters the next barrier only after it has learned that the previous one
     // is complete.
-    if (generation > s->groups[group].completed - p->base[group] + 1) {
+    if (number > s->groups[group].completed - p->base[group] + 1) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
                          "the previous barrier is not complete yet");
         return false;
     }
-    uint64_t reached = p->base[group] + generation;
+    uint64_t reached = p->base[group] + number;
     *ret = (struct arrival){p, reached, p->reached[group] >= reached};
     return true;
 }
@@ -210,7 +210,7 @@ void scheduler_barrier_serve(struct scheduler *s, struct sched_node *n, uint64_t
 {
     uint8_t group = m->group;
     struct arrival a;
-    if (!may_arrive(s, n, request, group, m->generation, &a))
+    if (!may_arrive(s, n, request, group, m->number, &a))
         return;
     if (!a.again)
         a.process->reached[group] = a.reached;
@@ -218,7 +218,7 @@ void scheduler_barrier_serve(struct scheduler *s, struct sched_node *n, uint64_t
         return;
     bool done = a.reached <= s->groups[group].completed;
     if (done || a.again)
-        scheduler_barrier_tell(s, n, request, group, m->generation, done);
+        scheduler_barrier_tell(s, n, request, group, m->number, done);
 }
 
 // Returns how many more bytes the scheduler can keep for the open collective call.
@@ -240,7 +240,7 @@ void scheduler_collect_serve(struct scheduler *s, struct sched_node *n, uint64_t
         scheduler_refuse(s, n->link, request, TUG_EUSAGE, fault);
         return;
     }
-    if (!may_arrive(s, n, request, group, m->generation, &a))
+    if (!may_arrive(s, n, request, group, m->number, &a))
         return;
     if (!a.again) {
         a.process->given = collect_keep(m, room_for_given(s));
@@ -252,9 +252,9 @@ void scheduler_collect_serve(struct scheduler *s, struct sched_node *n, uint64_t
     if (scheduler_barrier_try(s, group))
         return;
     if (a.reached < completed)
-        tell_dropped(s, n, request, m->generation);
+        tell_dropped(s, n, request, m->number);
     else if (a.reached == completed || a.again)
-        tell_collected(s, n, request, m->generation, a.reached == completed);
+        tell_collected(s, n, request, m->number, a.reached == completed);
 }
 
 void scheduler_given_drop(struct scheduler *s, uint32_t process)

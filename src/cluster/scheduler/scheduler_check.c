@@ -206,8 +206,8 @@ static void rank_is_its_own(const struct scheduler *s, uint32_t one)
     }
 }
 
-// A process enters barriers one generation at a time, so none is beyond the generation
-// that its group is in. No process has entered a barrier of a group that does not count
+// A process enters barriers one after the other, so none is beyond the barrier that its
+// group waits for. No process has entered a barrier of a group that does not count
 // it.
 static void barriers_are_counted(const struct scheduler *s, const struct process *p)
 {

@@ -195,7 +195,7 @@ static void test_late_copy(void **state)
 {
     (void)state;
     struct msg_collect late = {
-        .generation = 1, .call = wire_text("gather"), .workers = 3};
+        .number = 1, .call = wire_text("gather"), .workers = 3};
     struct err e;
     open_world();
     for (int call = 0; call < 2; call++) {
@@ -210,7 +210,7 @@ static void test_late_copy(void **state)
     expect_parts(1, "0=a 1=b 2=c ");
     give(2, "next", 1, "e");
     give(1, "next", 0, "d");
-    late.generation = 2; // known, but not the newest any more
+    late.number = 2; // known, but not the newest any more
     member_send(w.actors[1].m, MSG_COLLECT, REQUEST_BARRIER, &late);
     give(3, "next", 2, "f");
     for (uint32_t i = 1; i <= 3; i++)
@@ -317,16 +317,16 @@ static void test_made_up(void **state)
     (void)state;
     char bytes[WIRE_COLLECT_MAX + 1] = {0}, name[WIRE_CALL_MAX + 1] = {0};
     const struct msg_collect bad[] = {
-        {.generation = 1, .op = 4},
-        {.generation = 1, .op = WIRE_SUM, .type = 3},
-        {.generation = 1, .op = WIRE_GATHER, .type = 1},
-        {.generation = 1, .call = {name, sizeof(name)}},
-        {.generation = 1, .bytes = {bytes, sizeof(bytes)}},
-        {.generation = 1, .op = WIRE_SUM, .bytes = {bytes, 12}},
-        {.generation = 1, .index = 7, .workers = 7},
-        {.generation = 0},
-        {.generation = 2},
-        {.generation = UINT64_MAX},
+        {.number = 1, .op = 4},
+        {.number = 1, .op = WIRE_SUM, .type = 3},
+        {.number = 1, .op = WIRE_GATHER, .type = 1},
+        {.number = 1, .call = {name, sizeof(name)}},
+        {.number = 1, .bytes = {bytes, sizeof(bytes)}},
+        {.number = 1, .op = WIRE_SUM, .bytes = {bytes, 12}},
+        {.number = 1, .index = 7, .workers = 7},
+        {.number = 0},
+        {.number = 2},
+        {.number = UINT64_MAX},
     };
     guest_open_world(1, 1);
     guest_add(WIRE_SERVER);
@@ -335,12 +335,12 @@ static void test_made_up(void **state)
     world_run(&w, SECONDS);
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         say(&bad[i], MSG_ERROR);
-    struct msg_collect good = {.generation = 1, .call = wire_text("a")};
-    for (good.generation = 1; good.generation < 4; good.generation++)
+    struct msg_collect good = {.number = 1, .call = wire_text("a")};
+    for (good.number = 1; good.number < 4; good.number++)
         say(&good, MSG_COLLECTED);
-    good.generation = 3; // a repeated request for the newest generation
+    good.number = 3; // a repeated request for the newest barrier
     say(&good, MSG_COLLECTED);
-    good.generation = 1; // a request for an earlier generation, whose result was dropped
+    good.number = 1; // a request for an earlier barrier, whose result was dropped
     say(&good, MSG_COLLECTED);
     guest_close();
 }

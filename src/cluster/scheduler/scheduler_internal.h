@@ -51,7 +51,7 @@ struct process {
     bool placed; // the process takes part in placements: all its loops have joined
     // The process's partitions move to other servers; then it is asked to leave.
     bool draining;
-    // A process counts its barriers in a group from 1; its barrier 1 is generation `base`
+    // A process counts its barriers in a group from 1; its barrier 1 is barrier `base` + 1
     // of the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
     uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
@@ -155,7 +155,7 @@ struct moving {
 };
 
 struct group {
-    uint64_t completed; // number of complete generations
+    uint64_t completed; // number of complete barriers
 };
 
 // The result of the workers' last complete barrier, if it was a collective call.

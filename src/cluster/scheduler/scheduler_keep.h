@@ -54,7 +54,7 @@ struct keep {
     enum keep_state state;
     struct kept_rows of[ROW_KINDS];
     struct buf group, row;
-    // The barrier generation whose collective result the journal has.
+    // Number of the barrier whose collective result the journal has.
     uint64_t collected;
     uint64_t least_bytes; // size of the journal when it was last replaced
     struct outbox out;

@@ -57,7 +57,7 @@ static void test_many_guests(void **state)
     guest_close();
 }
 
-// A node that claims a barrier far ahead is refused: the scheduler counts generations one
+// A node that claims a barrier far ahead is refused: the scheduler counts barriers one
 // by one, so it would never reach that barrier.
 static void test_barrier_far_ahead(void **state)
 {
@@ -70,7 +70,7 @@ static void test_barrier_far_ahead(void **state)
     guest_say(MSG_ROSTER_WANTED,
               // a version of the roster that will never exist
               &(struct msg_roster_wanted){.version = 1000, .generation = 1});
-    struct msg_barrier m = {.group = WIRE_GROUP_WORKERS, .generation = UINT64_MAX};
+    struct msg_barrier m = {.group = WIRE_GROUP_WORKERS, .number = UINT64_MAX};
     guest_say(MSG_BARRIER, &m);
     assert_int_equal(guest.type, MSG_ERROR);
     m.generation = 2;

@@ -190,7 +190,7 @@ static bool make_node(struct scheduler *s, uint32_t i)
            NULL;
 }
 
-// Only completed generations are kept: a process whose barrier is not complete asks
+// Only completed barriers are kept: a process whose barrier is not complete asks
 // again, and brings its bytes again.
 static void row_barriers(struct row *r, const struct scheduler *s, struct process *p)
 {

@@ -171,7 +171,7 @@ static void put_barriers(const struct scheduler *s, struct json_out *o)
             continue;
         json_out_open(o, NULL, '{');
         json_out_u64(o, "group", group);
-        json_out_u64(o, "generation", s->groups[group].completed + 1);
+        json_out_u64(o, "number", s->groups[group].completed + 1);
         json_out_u64(o, "waiting", waiting);
         json_out_text(o, "missing",
                       scheduler_missing(s, group, missing, sizeof(missing)));

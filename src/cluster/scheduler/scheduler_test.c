@@ -584,10 +584,10 @@ static void test_scheduler_as_member(void **state)
     assert_int_equal(member_id(a->m), 1);
     assert_string_equal(roster_find(member_roster(w.actors[1].m), 1)->address,
                         "sim://somewhere");
-    for (int generation = 1; generation <= 2; generation++) {
+    for (int number = 1; number <= 2; number++) {
         member_barrier(a->m, all);
         world_run(&w, SECONDS);
-        assert_int_equal(member_barrier_done(a->m, all, NULL), generation == 1);
+        assert_int_equal(member_barrier_done(a->m, all, NULL), number == 1);
     }
     for (uint32_t i = 0; i < 2; i++)
         member_barrier(w.actors[i].m, all);
