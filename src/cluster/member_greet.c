@@ -58,9 +58,8 @@ static int check_hello(const struct member *m, const struct van_message *msg,
         return err_set(
             e, TUG_EUSAGE, "this node belongs to cluster %016llx, not to %016llx",
             (unsigned long long)m->o.cluster, (unsigned long long)hello->cluster);
-    uint8_t version;
     TRY(wire_agree((struct wire_versions){hello->oldest, hello->newest}, hello->version,
-                   &version, e));
+                   e));
     const struct roster_node *n = roster_find(&m->roster, hello->node);
     if (n != NULL && (!n->alive || n->session != hello->session)) {
         char name[ROSTER_NAME_MAX];

@@ -148,10 +148,10 @@ static bool is_answer(const struct van_message *m)
     return m->request != 0 && m->type != MSG_PING;
 }
 
-static int agree(struct session *s, const struct msg_welcome *w, struct err *e)
+static int agree(const struct session *s, const struct msg_welcome *w, struct err *e)
 {
     const struct wire_versions theirs = {w->oldest, w->newest};
-    int rc = wire_agree(theirs, w->version, &s->version, e);
+    int rc = wire_agree(theirs, w->version, e);
     return rc == 0 ? 0 : err_wrap(e, "%s", van_peer(s->side->van, s->link));
 }
 

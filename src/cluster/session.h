@@ -61,8 +61,7 @@ struct session {
     uint64_t asked_at;   // time at which HELLO, PING or another question was last sent
     uint64_t generation; // the scheduler's generation in the other end's WELCOME; 0: none
     uint64_t told;       // the generation in the last HELLO on this link
-    uint8_t version; // newest version of the protocol that both ends of the link speak
-    struct err why;  // why the session closed the last time
+    struct err why;      // why the session closed the last time
 };
 
 enum session_news {

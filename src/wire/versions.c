@@ -1,4 +1,4 @@
-// The versions of the protocol that this program speaks, and what two nodes have in common.
+// The versions of the protocol that this program speaks, and whether a peer speaks one of them.
 // A test builds this file with a newer TUG_WIRE_NEWEST, to have the program of the next
 // version.
 //
@@ -14,16 +14,15 @@ struct wire_versions wire_own_versions(void)
     return (struct wire_versions){WIRE_OLDEST, TUG_WIRE_NEWEST};
 }
 
-int wire_agree(struct wire_versions with, struct wire_text tug, uint8_t *ret,
-               struct err *e)
+int wire_agree(struct wire_versions with, struct wire_text tug, struct err *e)
 {
     const struct wire_versions own = wire_own_versions();
     char theirs[64];
     if (with.newest == 0)
         with = (struct wire_versions){WIRE_FIRST, WIRE_FIRST};
     uint8_t oldest = with.oldest > own.oldest ? with.oldest : own.oldest;
-    *ret = with.newest < own.newest ? with.newest : own.newest;
-    if (*ret >= oldest)
+    uint8_t newest = with.newest < own.newest ? with.newest : own.newest;
+    if (newest >= oldest)
         return 0;
     wire_words(tug, theirs, sizeof(theirs));
     if (with.newest < own.oldest)

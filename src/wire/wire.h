@@ -186,11 +186,10 @@ struct wire_versions {
     uint8_t oldest, newest;
 };
 struct wire_versions wire_own_versions(void);
-// Finds the newest version that both this program and a peer speak. `tug` is the version of
-// the peer's tug, for the error. Returns TUG_EUSAGE if they have no version in common: one
-// of the two programs has to be replaced.
-int wire_agree(struct wire_versions with, struct wire_text tug, uint8_t *ret,
-               struct err *e);
+// Checks that this program and a peer speak a common version of the protocol. `tug` is the
+// version of the peer's tug, for the error. Returns TUG_EUSAGE if they have no version in
+// common: one of the two programs has to be replaced.
+int wire_agree(struct wire_versions with, struct wire_text tug, struct err *e);
 
 #define WIRE_TYPE_u8 uint8_t
 #define WIRE_TYPE_u16 uint16_t

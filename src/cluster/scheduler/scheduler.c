@@ -252,10 +252,9 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
         turn_away(s, l, TUG_EUSAGE, text);
         return;
     }
-    uint8_t version;
     struct err differs;
     const struct wire_versions theirs = {m->oldest, m->newest};
-    if (wire_agree(theirs, m->version, &version, &differs) != 0) {
+    if (wire_agree(theirs, m->version, &differs) != 0) {
         turn_away(s, l, differs.code, differs.text);
         return;
     }
