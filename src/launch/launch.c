@@ -71,6 +71,12 @@ static uint32_t member_of(const struct run *r, enum launch_role role, uint32_t r
                                     : 1 + r->o->servers + rank;
 }
 
+// Returns the number of the run's processes; the launcher itself comes after them.
+static uint32_t processes_of(const struct run *r)
+{
+    return member_of(r, LAUNCH_WORKER, r->o->workers);
+}
+
 static void role_of(const struct run *r, uint32_t member, enum launch_role *ret_role,
                     uint32_t *ret_rank)
 {
@@ -151,7 +157,7 @@ static void say_ended(struct run *r)
 
 static void say_held(struct run *r)
 {
-    uint32_t n = 1 + r->o->servers + r->o->workers;
+    uint32_t n = processes_of(r);
     for (uint32_t i = 0; i < n && processes_has(r->processes, i); i++)
         processes_say_held(r->processes, i, is_said, r);
 }
@@ -214,17 +220,18 @@ static void tell_targets(struct run *r, uint32_t member, bool runs)
 // When the last process has ended, the launcher is removed from the file, too.
 static void tell_ended(struct run *r, uint32_t member)
 {
-    uint32_t launcher = member_of(r, LAUNCH_WORKER, r->o->workers), running = 0;
+    uint32_t launcher = processes_of(r), running = 0;
     for (uint32_t i = 0; i < launcher; i++)
         running += r->runs[i] && i != member;
     r->runs[launcher] = running > 0;
     tell_targets(r, member, false);
 }
 
-static void begin_again(struct run *r)
+// Sets the timer for the next process that is started again.
+static void set_restart_timer(struct run *r)
 {
     uint64_t next = UINT64_MAX, now = clock_ns();
-    for (uint32_t i = 0; i < member_of(r, LAUNCH_WORKER, r->o->workers); i++)
+    for (uint32_t i = 0; i < processes_of(r); i++)
         if (r->restarts[i].due_ns != 0 && r->restarts[i].due_ns < next)
             next = r->restarts[i].due_ns;
     if (next != UINT64_MAX)
@@ -234,24 +241,24 @@ static void begin_again(struct run *r)
 // Returns whether any process but this one runs.
 static bool others_run(const struct run *r, uint32_t member)
 {
-    for (uint32_t i = 0; i < member_of(r, LAUNCH_WORKER, r->o->workers); i++)
+    for (uint32_t i = 0; i < processes_of(r); i++)
         if (r->runs[i] && i != member)
             return true;
     return false;
 }
 
-// Returns whether the process that has ended is started again.
-static bool is_restarted(struct run *r, uint32_t member, const struct launch_exit *x)
+// Plans to start a process again that has ended. Returns false if it is not started again.
+static bool restart_later(struct run *r, uint32_t member, const struct launch_exit *x)
 {
     char text[EXIT_POLICY_TEXT_MAX];
     if (r->o->restarts == 0 || r->o->program || r->stage != STAGE_RUN || r->interrupted ||
         !r->announced || !others_run(r, member) ||
-        !restart_wanted(&r->restarts[member], x, r->o->restarts, clock_ns()))
+        !restart_plan(&r->restarts[member], x, r->o->restarts, clock_ns()))
         return false;
     log_warn("%s; it is started again in %.3g s (restart %u of at most %u)",
              exit_policy_describe(x, text), r->restarts[member].delay,
              r->restarts[member].times, r->o->restarts);
-    begin_again(r);
+    set_restart_timer(r);
     return true;
 }
 
@@ -273,7 +280,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     if (r->interrupted && member != 0)
         return; // the processes were asked to end
     char text[EXIT_POLICY_TEXT_MAX];
-    if (is_restarted(r, member, &x))
+    if (restart_later(r, member, &x))
         return;
     bool killed = x.signal != 0 && r->stage == STAGE_RUN;
     r->lost |= x.role == LAUNCH_SERVER && killed;
@@ -332,7 +339,7 @@ static void tell_began(struct run *r, enum launch_role role, uint32_t rank)
     launch_facts_began(r->o->facts, member, processes_pid(r->processes, member),
                        host != NULL ? host->name : NULL);
     restart_began(&r->restarts[member], clock_ns());
-    r->runs[member_of(r, LAUNCH_WORKER, r->o->workers)] = true; // the launcher
+    r->runs[processes_of(r)] = true; // the launcher
     tell_targets(r, member, true);
 }
 
@@ -385,7 +392,7 @@ static void on_later(void *ctx)
 {
     struct run *r = ctx;
     uint64_t now = clock_ns();
-    for (uint32_t i = 0; i < member_of(r, LAUNCH_WORKER, r->o->workers); i++) {
+    for (uint32_t i = 0; i < processes_of(r); i++) {
         enum launch_role role;
         uint32_t rank;
         if (r->restarts[i].due_ns == 0 ||
@@ -397,7 +404,7 @@ static void on_later(void *ctx)
             start_role(r, role, rank, &r->start_error) != 0)
             go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
     }
-    begin_again(r);
+    set_restart_timer(r);
 }
 
 static int start_members(struct run *r, struct err *e)

@@ -19,8 +19,8 @@ static bool was_killed(const struct launch_exit *x)
            x->signal != SIGHUP;
 }
 
-bool restart_wanted(struct restart *r, const struct launch_exit *x, uint32_t limit,
-                    uint64_t now_ns)
+bool restart_plan(struct restart *r, const struct launch_exit *x, uint32_t limit,
+                  uint64_t now_ns)
 {
     if (x->role == LAUNCH_SERVER || x->asked || !was_killed(x) || r->times >= limit)
         return false;

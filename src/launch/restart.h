@@ -30,8 +30,8 @@ struct restart {
 void restart_began(struct restart *r, uint64_t now_ns);
 
 // Decides about a process that has ended, which may be started again `limit` times. Returns
-// whether it will be; r->due_ns is then the time.
-bool restart_wanted(struct restart *r, const struct launch_exit *x, uint32_t limit,
-                    uint64_t now_ns);
+// whether it will be, and if so counts the restart and sets its time, r->due_ns.
+bool restart_plan(struct restart *r, const struct launch_exit *x, uint32_t limit,
+                  uint64_t now_ns);
 
 #endif

@@ -13,7 +13,7 @@ enum { LIMIT = 10 };
 static bool wanted(struct restart *r, enum launch_role role, int code, int signal)
 {
     const struct launch_exit x = {role, 0, code, signal, "", .pid = 0};
-    return restart_wanted(r, &x, LIMIT, r->began_ns + SECOND_NS);
+    return restart_plan(r, &x, LIMIT, r->began_ns + SECOND_NS);
 }
 
 static void only_the_killed(void **state)
@@ -47,7 +47,7 @@ static void not_when_asked_to_end(void **state)
     (void)state;
     struct restart r = {0};
     const struct launch_exit x = {LAUNCH_WORKER, 0, 0, SIGKILL, "", .asked = true};
-    assert_false(restart_wanted(&r, &x, LIMIT, SECOND_NS));
+    assert_false(restart_plan(&r, &x, LIMIT, SECOND_NS));
 }
 
 static void waits_longer_each_time(void **state)
@@ -73,7 +73,7 @@ static void begins_anew_after_a_calm_time(void **state)
     struct restart r = {.delay = 16, .times = 3};
     const struct launch_exit x = {LAUNCH_SCHEDULER, 0, 0, SIGKILL, "", .pid = 0};
     restart_began(&r, SECOND_NS);
-    assert_true(restart_wanted(&r, &x, LIMIT, (RESTART_CALM_SECONDS + 1) * SECOND_NS));
+    assert_true(restart_plan(&r, &x, LIMIT, (RESTART_CALM_SECONDS + 1) * SECOND_NS));
     assert_true(r.delay == RESTART_FIRST_SECONDS);
 }
 
