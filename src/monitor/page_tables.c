@@ -283,11 +283,23 @@ void page_add_loops(struct page_view *p)
 
 // ---------------------------------------------------------------- programs
 
+// The columns with numbers of requests or keys.
+static const struct {
+    const char *title, *fact;
+} door_counts[] = {
+    {"#pushes", "pushes"},
+    {"#pulls", "pulls"},
+    {"#other", "simple"},
+    {"#keys in them", "keys"},
+    {"#waiting", "waiting"},
+    {"#refused", "refused"},
+    {"#keys stored", "stored_keys"},
+    {"#pushes merged", "merged_pushes"},
+};
+enum { DOOR_COUNTS = sizeof(door_counts) / sizeof(*door_counts) };
+
 static void add_door(struct page_view *p, const json_t *loop)
 {
-    static const char *const names[] = {"pushes",      "pulls",        "simple",
-                                        "keys",        "waiting",      "refused",
-                                        "stored_keys", "merged_pushes"};
     const json_t *door = fact_at(loop, "door");
     char text[TEXT_MAX];
     if (door == NULL)
@@ -295,8 +307,8 @@ static void add_door(struct page_view *p, const json_t *loop)
     html_add(&p->h, "<tr>");
     page_number(p, text_count(fact_number(loop, "rank"), text));
     page_cell(p, fact_text(door, "name"));
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        page_number(p, text_count(fact_number(door, names[i]), text));
+    for (size_t i = 0; i < DOOR_COUNTS; i++)
+        page_number(p, text_count(fact_number(door, door_counts[i].fact), text));
     page_number(p, text_bytes(fact_number(door, "bytes"), text));
     page_cell(p, fact_text(door, "optimizer"));
     html_add(&p->h, "</tr>\n");
@@ -304,10 +316,7 @@ static void add_door(struct page_view *p, const json_t *loop)
 
 void page_add_doors(struct page_view *p)
 {
-    static const char *const names[] = {
-        "#server",       "door",      "#pushes",  "#pulls",       "#other",
-        "#keys in them", "#waiting",  "#refused", "#keys stored", "#pushes merged",
-        "#bytes",        "optimizer", NULL};
+    const char *names[DOOR_COUNTS + 5] = {"#server", "door"};
     const json_t *loops = fact_at(p->now, "servers"), *loop;
     bool any = false;
     size_t i;
@@ -315,6 +324,10 @@ void page_add_doors(struct page_view *p)
         any |= fact_at(loop, "door") != NULL;
     if (!any)
         return;
+    for (i = 0; i < DOOR_COUNTS; i++)
+        names[2 + i] = door_counts[i].title;
+    names[2 + DOOR_COUNTS] = "#bytes";
+    names[3 + DOOR_COUNTS] = "optimizer";
     page_section(p, "Requests of programs");
     page_table(p, names);
     json_array_foreach(loops, i, loop)
