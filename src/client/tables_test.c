@@ -95,7 +95,7 @@ static bool obey(struct server *s, van_link link, const struct van_message *m)
     return true;
 }
 
-static void test_orders(void **state)
+static void test_admin(void **state)
 {
     (void)state;
     struct cluster *c = open_lossy(7);
@@ -474,7 +474,7 @@ static bool is_held(struct cluster *c)
 }
 
 // An admin operation may take an hour, but fails soon if a server has died.
-static void test_order_to_a_loop_that_is_silent(void **state)
+static void test_admin_at_a_loop_that_is_silent(void **state)
 {
     (void)state;
     struct client_options o = fake_usual();
@@ -553,7 +553,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_admin),
         cmocka_unit_test(test_info_and_steps),
         cmocka_unit_test(test_saves),
         cmocka_unit_test(test_files_before_the_turn),
@@ -561,7 +561,7 @@ int main(void)
         cmocka_unit_test(test_pages_that_do_not_ascend),
         cmocka_unit_test(test_pages_without_end),
         cmocka_unit_test(test_errors_of_loops),
-        cmocka_unit_test(test_order_to_a_loop_that_is_silent),
+        cmocka_unit_test(test_admin_at_a_loop_that_is_silent),
         cmocka_unit_test(test_over_and_idle),
         cmocka_unit_test(test_asked_after_the_end),
     };

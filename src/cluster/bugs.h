@@ -13,6 +13,7 @@
 #define CLUSTER_BUGS(BUG)                                                                \
     BUG(ACKNOWLEDGE_BEFORE_APPLY, "acknowledge-before-apply")                            \
     BUG(ANSWERED_BEFORE_DURABLE, "answered-before-durable")                              \
+    BUG(WITHOUT_ADMIN_NUMBERS, "without-admin-numbers")                                  \
     BUG(WITHOUT_ANSWERS, "without-answers")                                              \
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
@@ -24,7 +25,6 @@
     BUG(WITHOUT_LATE_MARKS, "without-late-marks")                                        \
     BUG(WITHOUT_LATE_WORKERS, "without-late-workers")                                    \
     BUG(WITHOUT_MARKS, "without-marks")                                                  \
-    BUG(WITHOUT_ORDER_CHECK, "without-order-check")                                      \
     BUG(WITHOUT_PARTITION_COVERAGE, "without-partition-coverage")                        \
     BUG(WITHOUT_POSITIONS, "without-positions")                                          \
     BUG(WITHOUT_REDIAL, "without-redial")                                                \

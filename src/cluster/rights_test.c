@@ -397,7 +397,7 @@ static void test_guest_leaves_failing(void **state)
     world_close(&w);
 }
 
-static void test_orders_are_logged(void **state)
+static void test_admin_operations_are_logged(void **state)
 {
     (void)state;
     open_world();
@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_links_that_are_kept),
         cmocka_unit_test(test_guest_leaves_failing),
-        cmocka_unit_test(test_orders_are_logged),
+        cmocka_unit_test(test_admin_operations_are_logged),
         cmocka_unit_test(test_refusals_are_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

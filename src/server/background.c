@@ -210,7 +210,7 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
                 "only a node that has joined the cluster can do admin operations");
     else if (admin_begin(&s->admin, session, m->number, m->low, &state, &value, &e) ==
              0) {
-        if (bug_in(s->o.member.bugs, WITHOUT_ORDER_CHECK) && q->fresh != NULL &&
+        if (bug_in(s->o.member.bugs, WITHOUT_ADMIN_NUMBERS) && q->fresh != NULL &&
             state == ADMIN_DONE)
             state = ADMIN_NEW;
         if (state == ADMIN_NEW)

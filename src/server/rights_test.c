@@ -227,7 +227,7 @@ static void expect_told(struct lone *w, const char *says)
 
 // One loop reports admin operations to the scheduler: each one that was done, once
 // however often it is repeated, and some that were refused.
-static void test_orders_are_told(void **state)
+static void test_admin_operations_are_told(void **state)
 {
     static const struct shard_options plain;
     struct lone *w = begin(&plain);
@@ -281,7 +281,7 @@ int main(void)
         cmocka_unit_test(test_without_session),
         cmocka_unit_test(test_claimed_session),
         cmocka_unit_test(test_refusals_are_logged),
-        cmocka_unit_test(test_orders_are_told),
+        cmocka_unit_test(test_admin_operations_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -563,7 +563,7 @@ int main(int argc, char **argv)
                                              .count = count};
     static const struct seeds batches = {
         .program = "test_sim_batches",
-        .bugs = {{WITHOUT_ORDER_CHECK}},
+        .bugs = {{WITHOUT_ADMIN_NUMBERS}},
         .counted = {"pushes", "pulls", "looks at half a batch", "refused", "without room",
                     "copies", "means", "messages sent again", "events"},
         .world = &world,

@@ -543,7 +543,7 @@ int main(int argc, char **argv)
     static const struct seeds tables = {
         .program = "test_sim_tables",
         .bugs = {{WITHOUT_REPEAT_CHECK},
-                 {WITHOUT_ORDER_CHECK},
+                 {WITHOUT_ADMIN_NUMBERS},
                  {WITHOUT_STEPS_OF_PUSHES},
                  {WITHOUT_MARKS},
                  {WITHOUT_TURNS},

@@ -276,7 +276,7 @@ static void test_fatal_leave(void **state)
 }
 
 // In the log an operation's name follows from the message's `kind`, not from its text.
-static void test_kinds_of_orders(void **state)
+static void test_kinds_of_admin_operations(void **state)
 {
     (void)state;
     static const char *const kinds[] = {"admin", "save", "profile", "stop", "drain"};
@@ -960,7 +960,7 @@ int main(void)
         cmocka_unit_test(test_without_driver),
         cmocka_unit_test(test_worker_replaced),
         cmocka_unit_test(test_fatal_leave),
-        cmocka_unit_test(test_kinds_of_orders),
+        cmocka_unit_test(test_kinds_of_admin_operations),
         cmocka_unit_test(test_failing_leave),
         cmocka_unit_test(test_driver_dies),
         cmocka_unit_test(test_guests_come_and_go),

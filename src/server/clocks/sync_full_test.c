@@ -177,7 +177,7 @@ static void test_nothing_applied(void **state)
 }
 
 // An admin operation that reads or changes all rows never sees a part of a batch.
-static void test_orders_see_whole_batches(void **state)
+static void test_admin_sees_whole_batches(void **state)
 {
     (void)state;
     static const uint8_t operations[] = {WIRE_COPY, WIRE_MEAN, WIRE_SHRINK, WIRE_DAY};
@@ -284,7 +284,7 @@ int main(void)
         cmocka_unit_test(test_waiting_pull_is_refused),
         cmocka_unit_test(test_pulls_see_whole_batches),
         cmocka_unit_test(test_nothing_applied),
-        cmocka_unit_test(test_orders_see_whole_batches),
+        cmocka_unit_test(test_admin_sees_whole_batches),
         cmocka_unit_test(test_dropped_pushes),
         cmocka_unit_test(test_begun_batch_goes_on),
     };

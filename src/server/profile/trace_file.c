@@ -122,7 +122,7 @@ static void trace_file_flush(struct writer *w, struct err *e)
 #define PUT(w, ...)                                                                      \
     ((w)->rc = (w)->rc != 0 ? (w)->rc : buf_printf(&(w)->line, __VA_ARGS__))
 
-static void put_text(struct writer *w, const char *text)
+static void put_trace_text(struct writer *w, const char *text)
 {
     w->rc = w->rc != 0 ? w->rc : buf_json(&w->line, text);
 }
@@ -146,7 +146,7 @@ static void put_label(struct writer *w, const struct trace_loop *l, const char *
     w->comma = ",";
     put_place(w, l);
     PUT(w, ",\"args\":{\"name\":");
-    put_text(w, label);
+    put_trace_text(w, label);
     PUT(w, "}}");
 }
 
@@ -154,7 +154,7 @@ static void put_args(struct writer *w, const struct trace_loop *l,
                      const struct wire_event *event)
 {
     PUT(w, ",\"args\":{\"table\":");
-    put_text(w, table_name(l, event->table));
+    put_trace_text(w, table_name(l, event->table));
     PUT(w, ",\"keys\":%u,\"bytes\":%" PRIu64 ",\"node\":%u", event->keys, event->bytes,
         event->node);
     if (event->waited == 0 && event->begin_ns >= event->arrived_ns)

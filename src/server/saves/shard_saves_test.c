@@ -294,7 +294,7 @@ static void test_deadlines(void **state)
 }
 
 // Admin operations and saves exclude each other: the later one waits.
-static void test_orders_wait(void **state)
+static void test_admin_waits_for_saves(void **state)
 {
     (void)state;
     struct lone *w = saving_open_loop(0, 1, saving_users);
@@ -859,7 +859,7 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_roster_of_a_save),
         cmocka_unit_test(test_deadlines),
-        cmocka_unit_test(test_orders_wait),
+        cmocka_unit_test(test_admin_waits_for_saves),
         cmocka_unit_test(test_copies_wait_for_their_target),
         cmocka_unit_test(test_save_behind_a_save),
         cmocka_unit_test(test_clock),
