@@ -13,7 +13,7 @@
 // Time before the first further attempt, which doubles with each one.
 enum { PAUSE_MS = 1000, PAUSE_MOST_MS = 30000 };
 
-static int resume(const struct launch_options *o, bool *ret_lost, struct err *e)
+static int launch_resume(const struct launch_options *o, bool *ret_lost, struct err *e)
 {
     struct launch_options with = *o;
     const char **words = mem_array(o->words.n + 1, sizeof(*words));
@@ -41,7 +41,7 @@ int launch_again(const struct launch_options *o, bool saves, struct err *e)
         (void)poll(NULL, 0, pause);
         pause = 2 * pause < PAUSE_MOST_MS ? 2 * pause : PAUSE_MOST_MS;
         why = (struct err){0};
-        rc = resume(o, &lost, &why);
+        rc = launch_resume(o, &lost, &why);
     }
     return rc != 0 ? err_copy(e, &why) : 0;
 }

@@ -26,7 +26,7 @@ static const struct option *find(const struct option_table *t, size_t *ret_i)
     return NULL;
 }
 
-static void set(const char *word)
+static void set_format(const char *word)
 {
     if (word != NULL && strcmp(word, "json") == 0)
         log_set_format(LOG_JSON);
@@ -39,12 +39,12 @@ void log_options_expect(const struct option_table *t, int argc, char *const *arg
     size_t i, n = sizeof(option) - 1;
     if (find(t, &i) == NULL)
         return;
-    set(getenv("TUG_LOG_FORMAT"));
+    set_format(getenv("TUG_LOG_FORMAT"));
     for (int k = 0; k < argc && strcmp(argv[k], "--") != 0; k++)
         if (strncmp(argv[k], "--", 2) == 0 && strncmp(argv[k] + 2, option, n) == 0)
-            set(argv[k][2 + n] == '='                    ? argv[k] + 3 + n
-                : argv[k][2 + n] == '\0' && k + 1 < argc ? argv[k + 1]
-                                                         : NULL);
+            set_format(argv[k][2 + n] == '='                    ? argv[k] + 3 + n
+                       : argv[k][2 + n] == '\0' && k + 1 < argc ? argv[k + 1]
+                                                                : NULL);
 }
 
 void log_options_apply(const struct option_table *t, const struct options *o)
@@ -52,7 +52,7 @@ void log_options_apply(const struct option_table *t, const struct options *o)
     size_t i;
     struct buf b = BUF_INIT(OPTION_NAME_MAX);
     if (find(t, &i) != NULL && options_given(o, option) && options_text(o, i, &b) == 0)
-        set(buf_str(&b));
+        set_format(buf_str(&b));
     buf_free(&b);
 }
 

@@ -19,6 +19,7 @@
 #ifndef TUG_CLIENT_PRIVATE_H
 #define TUG_CLIENT_PRIVATE_H
 
+#include "base/compare.h"
 #include "client/client.h"
 #include "cluster/session.h"
 #include "cluster/silence.h"
@@ -478,10 +479,5 @@ static inline void client_check(struct client *c)
     (void)c;
 }
 #endif
-
-static inline uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 #endif

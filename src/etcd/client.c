@@ -92,7 +92,7 @@ static enum etcd_answer kind_of(int status, json_int_t code)
     bool wrong = code == GRPC_INVALID || code == GRPC_DENIED ||
                  code == GRPC_PRECONDITION || code == GRPC_UNIMPLEMENTED ||
                  (code == 0 && (status == 404 || status == 405));
-    return wrong ? ETCD_REFUSED : ETCD_PASSES;
+    return wrong ? ETCD_REFUSED : ETCD_TRY_AGAIN;
 }
 
 // Takes an answer whose status is not success.
@@ -129,7 +129,7 @@ static enum etcd_answer send_once(struct etcd_client *c, const char *path,
                                    .seconds = seconds};
     if (post_send(c->post, &q, &status, &c->answer, &why) != 0) {
         err_set(e, why.code, "etcd at %s does not answer: %s", endpoint, why.text);
-        return why.code == TUG_EIO ? ETCD_PASSES : ETCD_REFUSED;
+        return why.code == TUG_EIO ? ETCD_TRY_AGAIN : ETCD_REFUSED;
     }
     if (status != 200)
         return refused(c, status, endpoint, e);
@@ -137,7 +137,7 @@ static enum etcd_answer send_once(struct etcd_client *c, const char *path,
     if (*ret != NULL)
         return ETCD_OK;
     err_set(e, TUG_EIO, "etcd at %s sends an answer that is not JSON", endpoint);
-    return json_memory_failed() ? ETCD_REFUSED : ETCD_PASSES;
+    return json_memory_failed() ? ETCD_REFUSED : ETCD_TRY_AGAIN;
 }
 
 static enum etcd_answer authenticate(struct etcd_client *c, double seconds, struct err *e)
@@ -171,7 +171,7 @@ enum etcd_answer etcd_ask_once(struct etcd_client *c, const char *path,
         kind = authenticate(c, seconds, e);
     if (kind == ETCD_OK)
         kind = send_once(c, path, body, seconds, ret, e);
-    if (kind == ETCD_PASSES) {
+    if (kind == ETCD_TRY_AGAIN) {
         c->at = (c->at + 1) % c->place->n;
         if (c->place->n > 1)
             c->token[0] = '\0';
@@ -192,14 +192,14 @@ enum etcd_answer etcd_ask(struct etcd_client *c, const char *path, const struct 
     struct err why = {0};
     for (int pause = PAUSE_MS;;) {
         enum etcd_answer kind = etcd_ask_once(c, path, body, attempt_seconds, ret, &why);
-        if (kind != ETCD_PASSES) {
+        if (kind != ETCD_TRY_AGAIN) {
             if (kind != ETCD_OK)
                 err_copy(e, &why);
             return kind;
         }
         if (etcd_now() >= until) {
             err_set(e, TUG_EIO, "%s (tried for %.0f s)", why.text, patience);
-            return ETCD_PASSES;
+            return ETCD_TRY_AGAIN;
         }
         if (stopped(c, pause)) {
             err_set(e, TUG_EINTERRUPTED, "interrupted while etcd was asked");

@@ -54,7 +54,7 @@ struct etcd_client {
 // The kinds of answers of etcd.
 enum etcd_answer {
     ETCD_OK,
-    ETCD_PASSES,    // the request may succeed later, or at another endpoint
+    ETCD_TRY_AGAIN, // the request may succeed later, or at another endpoint
     ETCD_NOT_FOUND, // the lease has ended
     ETCD_REFUSED    // the request is wrong, or the user has no right to it
 };
@@ -65,7 +65,7 @@ int etcd_client_open(struct etcd_client *c, const struct etcd_place *place,
 void etcd_client_close(struct etcd_client *c); // also one that is not open
 
 // Sends one request to one endpoint; *ret is its answer, which the caller frees. After
-// ETCD_PASSES the next request goes to the next endpoint.
+// ETCD_TRY_AGAIN the next request goes to the next endpoint.
 enum etcd_answer etcd_ask_once(struct etcd_client *c, const char *path,
                                const struct buf *body, double seconds, json_t **ret,
                                struct err *e);

@@ -24,7 +24,7 @@ static int no_memory(struct err *e)
 // ---------------------------------------------------------------- writing
 
 // A part of a group: its key, its log and its bytes.
-struct part {
+struct log_part {
     char key[ETCD_KEY_MAX], log[ETCD_LOG_MAX];
     const char *bytes;
     size_t n;
@@ -33,7 +33,7 @@ struct part {
 
 // Begins the transaction with its conditions: the leader is this scheduler, and, for a new
 // log, no late request for an earlier log has changed the head.
-static bool make_compare(struct etcd_journal *j, const struct part *p)
+static bool make_compare(struct etcd_journal *j, const struct log_part *p)
 {
     char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
     struct buf *b = &j->body;
@@ -54,7 +54,7 @@ static bool make_compare(struct etcd_journal *j, const struct part *p)
     return ok && buf_printf(b, "}],\"success\":[") == 0;
 }
 
-static bool make_put(struct buf *b, const struct part *p)
+static bool make_put(struct buf *b, const struct log_part *p)
 {
     const char mark = p->last ? LAST : MORE_FOLLOW;
     struct buf value = BUF_INIT(ETCD_PART_MAX + 1);
@@ -68,7 +68,7 @@ static bool make_put(struct buf *b, const struct part *p)
 }
 
 // Makes the new log the one that counts, and removes all others.
-static bool make_head(struct etcd_journal *j, const struct part *p)
+static bool make_head(struct etcd_journal *j, const struct log_part *p)
 {
     char head[ETCD_KEY_MAX], from[ETCD_KEY_MAX], to[ETCD_KEY_MAX], name[64];
     struct buf *b = &j->body;
@@ -107,7 +107,7 @@ static const json_t *entry_of(const json_t *answer, size_t i)
 
 // Called if the conditions of the transaction did not hold. An earlier request, whose
 // answer was lost, may have executed it: then the head names the log.
-static int did_not_hold(struct etcd_journal *j, const struct part *p,
+static int did_not_hold(struct etcd_journal *j, const struct log_part *p,
                         const json_t *answer, struct err *e)
 {
     char text[ETCD_HOST_MAX];
@@ -127,7 +127,7 @@ static int did_not_hold(struct etcd_journal *j, const struct part *p,
                    j->place.prefix);
 }
 
-static int write_part(struct etcd_journal *j, const struct part *p, struct err *e)
+static int write_part(struct etcd_journal *j, const struct log_part *p, struct err *e)
 {
     json_t *answer = NULL;
     if (!make_compare(j, p) || !make_put(&j->body, p) ||
@@ -147,7 +147,7 @@ static int write_part(struct etcd_journal *j, const struct part *p, struct err *
 int etcd_group_write(struct etcd_journal *j, const void *bytes, size_t n, bool replaces,
                      struct err *e)
 {
-    struct part p = {.replaces = replaces};
+    struct log_part p = {.replaces = replaces};
     char name[128];
     uint64_t group = replaces ? 0 : j->group;
     if (replaces) // a new name, which not even an unfinished log has
@@ -169,7 +169,7 @@ int etcd_group_write(struct etcd_journal *j, const void *bytes, size_t n, bool r
 
 // ---------------------------------------------------------------- reading
 
-struct reader {
+struct log_reader {
     struct etcd_journal *j;
     int (*each)(void *ctx, const void *bytes, size_t n, struct err *e);
     void *ctx;
@@ -181,7 +181,7 @@ struct reader {
     bool more;
 };
 
-static int damaged(const struct reader *r, const char *what, struct err *e)
+static int damaged(const struct log_reader *r, const char *what, struct err *e)
 {
     return err_set(e, TUG_EDATA,
                    "the state below %s in etcd is damaged: %s; start the whole cluster "
@@ -189,7 +189,7 @@ static int damaged(const struct reader *r, const char *what, struct err *e)
                    r->j->place.prefix, what);
 }
 
-static int take_value(struct reader *r, struct err *e)
+static int take_value(struct log_reader *r, struct err *e)
 {
     const char *at = r->text.data;
     if (r->text.len == 0 || (*at != LAST && *at != MORE_FOLLOW))
@@ -207,7 +207,7 @@ static int take_value(struct reader *r, struct err *e)
     return rc;
 }
 
-static int take_entry(struct reader *r, const json_t *entry, struct err *e)
+static int take_entry(struct log_reader *r, const json_t *entry, struct err *e)
 {
     char expected[64];
     buf_clear(&r->text);
@@ -226,7 +226,7 @@ static int take_entry(struct reader *r, const json_t *entry, struct err *e)
     return rc == 0 ? take_value(r, e) : damaged(r, "a value is not base64", e);
 }
 
-static bool make_page(struct reader *r, bool first)
+static bool make_page(struct log_reader *r, bool first)
 {
     struct buf *b = &r->j->body;
     // After the first page, the range begins behind the last key: at that key with a zero
@@ -238,7 +238,7 @@ static bool make_page(struct reader *r, bool first)
            etcd_add_text(b, "range_end", r->to) == 0 && buf_add(b, "}", 1) == 0;
 }
 
-static int read_page(struct reader *r, bool first, struct err *e)
+static int read_page(struct log_reader *r, bool first, struct err *e)
 {
     struct etcd_journal *j = r->j;
     json_t *answer = NULL;
@@ -260,7 +260,7 @@ int etcd_groups_read(struct etcd_journal *j,
                      int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
                      void *ctx, struct err *e)
 {
-    struct reader r = {.j = j, .each = each, .ctx = ctx};
+    struct log_reader r = {.j = j, .each = each, .ctx = ctx};
     char name[64];
     j->bytes = 0;
     if (j->log[0] == '\0')

@@ -67,11 +67,7 @@ static int begin_write(struct journal *base, const void *bytes, size_t n, bool r
                        struct err *e)
 {
     struct etcd_journal *j = (struct etcd_journal *)base;
-    if (n > JOURNAL_GROUP_MAX)
-        return err_set(e, TUG_EDATA,
-                       "the state of the cluster has %zu bytes, more than the %d that a "
-                       "journal can have in one group",
-                       n, JOURNAL_GROUP_MAX);
+    TRY(journal_check_size(n, e));
     pthread_mutex_lock(&j->mutex);
     while (j->busy && j->failed.code == 0) // the writer has a limit of time
         pthread_cond_wait(&j->changed, &j->mutex);

@@ -248,7 +248,7 @@ static int go_on(struct run *r, const struct kept_run *kept, struct err *e)
     return 0;
 }
 
-static int resume(struct run *r, struct err *e)
+static int checkpoint_resume(struct run *r, struct err *e)
 {
     if (checkpoint_kept(r->config) != NULL)
         return go_on(r, checkpoint_kept(r->config), e);
@@ -349,7 +349,7 @@ int checkpoint_start(struct run *r, struct err *e)
         r->columns = then > r->columns ? then : r->columns;
         numbering_add_fields(&r->fields, r->start->run.first_field,
                              r->start->run.fields_end);
-        TRY(r->resumes ? resume(r, e) : init_from(r, e));
+        TRY(r->resumes ? checkpoint_resume(r, e) : init_from(r, e));
     }
     r->parameters.known.columns = r->columns;
     return 0;

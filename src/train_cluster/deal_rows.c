@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/hash.h"
 #include "rule/rule.h"
 #include "train_cluster/deal_words.h"
@@ -197,11 +198,6 @@ static int put_row(struct deal_rows *d, uint64_t key, const char *head, size_t h
     return ++r->n < AT_ONCE ? 0 : send_rows(d, e);
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 // Bytes of text in the first row of a cell, which has the head, too.
 enum { FIRST_BYTES = DEAL_ROW_BYTES - sizeof(struct head) };
 
@@ -210,7 +206,7 @@ static int put_cell(struct deal_rows *d, uint64_t key, const char *text, size_t 
 {
     struct head h = {
         .hash = hash_bytes(text, len, 0), .bytes = (uint32_t)len, .last = last};
-    size_t at = least(len, FIRST_BYTES), row = 1;
+    size_t at = min_u64(len, FIRST_BYTES), row = 1;
     if (len >= (size_t)DEAL_ROW_BYTES << ROW_BITS)
         return err_set(e, TUG_EDATA,
                        "--shuffle global: %zu bytes of a piece go to one bucket; its "
@@ -218,7 +214,7 @@ static int put_cell(struct deal_rows *d, uint64_t key, const char *text, size_t 
                        len);
     TRY(put_row(d, key, (const char *)&h, sizeof(h), text, at, e));
     for (; at < len; at += DEAL_ROW_BYTES, row++)
-        TRY(put_row(d, key + row, NULL, 0, text + at, least(len - at, DEAL_ROW_BYTES),
+        TRY(put_row(d, key + row, NULL, 0, text + at, min_u64(len - at, DEAL_ROW_BYTES),
                     e));
     return 0;
 }
@@ -281,7 +277,7 @@ static int add_cell(struct deal_rows *d, const struct dealt_cell *at, const floa
                        "--shuffle global: no memory for a bucket of more than %zu bytes",
                        d->text.len);
     memcpy(d->text.data + d->text.len, bytes + sizeof(c.head),
-           least(c.head.bytes, FIRST_BYTES));
+           min_u64(c.head.bytes, FIRST_BYTES));
     d->text.len += c.head.bytes;
     d->cells[d->n_cells++] = c;
     return 0;
@@ -360,7 +356,7 @@ static int fill_cells(struct deal_rows *d, uint32_t bucket, size_t first, struct
         for (size_t at = FIRST_BYTES; at < c->head.bytes; at += DEAL_ROW_BYTES) {
             r->keys[r->n] = key++;
             r->to[r->n] = (struct span){c->at.at + at,
-                                        least(c->head.bytes - at, DEAL_ROW_BYTES)};
+                                        min_u64(c->head.bytes - at, DEAL_ROW_BYTES)};
             if (++r->n == AT_ONCE)
                 TRY(take_rows(d, e));
         }

@@ -354,8 +354,8 @@ static int know_best(struct run *r, const char *dir, const struct saved_run *m,
     return driver_find_position(r->driver, m, dir, e);
 }
 
-static int resume(struct run *r, const char *dir, const struct saved_run *m,
-                  struct err *e)
+static int driver_rows_resume(struct run *r, const char *dir, const struct saved_run *m,
+                              struct err *e)
 {
     const struct train_peer *peer = r->config->cluster->peer;
     if (peer != NULL && peer->begun)
@@ -426,7 +426,7 @@ const struct run_rows rows_driver = {
     .saved = driver_rows_saved,
     .publish = driver_publish_last,
     .load = driver_rows_load,
-    .resume = resume,
+    .resume = driver_rows_resume,
     .known = known,
     .fill_result = fill_result,
     .describe = describe,

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/compare.h"
 #include "base/loss.h"
 #include "base/maths.h"
 #include "cluster/leases/leases.h"
@@ -117,12 +118,12 @@ int report_next(const char **bytes, size_t *n, struct report *r)
 // ------------------------------------------------------------------------------- totals
 
 // The part of a report about one label, whose buckets have ascending numbers.
-struct part {
+struct label_part {
     struct fixed f;
     const char *buckets;
 };
 
-static int take_part(struct wire_text *from, struct part *ret)
+static int take_part(struct wire_text *from, struct label_part *ret)
 {
     const char *bytes = from->data;
     size_t n = from->n;
@@ -142,7 +143,7 @@ static int take_part(struct wire_text *from, struct part *ret)
 }
 
 // Finds the part about a label. Returns 1, 0 if there is none, or TUG_EDATA.
-static int find_part(struct wire_text in, uint32_t label, struct part *ret)
+static int find_part(struct wire_text in, uint32_t label, struct label_part *ret)
 {
     while (in.n > 0) {
         TRY(take_part(&in, ret));
@@ -152,17 +153,12 @@ static int find_part(struct wire_text in, uint32_t label, struct part *ret)
     return 0;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void join_fixed(struct fixed *to, const struct fixed *x)
 {
     to->examples += x->examples;
     to->bad_lines += x->bad_lines;
-    to->most_bad_lines = larger(to->most_bad_lines, x->most_bad_lines);
-    to->data_bytes = larger(to->data_bytes, x->data_bytes);
+    to->most_bad_lines = max_u64(to->most_bad_lines, x->most_bad_lines);
+    to->data_bytes = max_u64(to->data_bytes, x->data_bytes);
     to->weight += x->weight;
     to->loss += x->loss;
     to->predicted += x->predicted;
@@ -173,7 +169,7 @@ static void join_fixed(struct fixed *to, const struct fixed *x)
     numbering_range_join(&to->keys, x->keys);
 }
 
-static bool look_at_bucket(const struct part *p, uint32_t i, struct bucket *ret)
+static bool look_at_bucket(const struct label_part *p, uint32_t i, struct bucket *ret)
 {
     if (i < p->f.n_buckets)
         memcpy(ret, p->buckets + i * sizeof(*ret), sizeof(*ret));
@@ -183,8 +179,8 @@ static bool look_at_bucket(const struct part *p, uint32_t i, struct bucket *ret)
 }
 
 // Appends the buckets of both, and counts them.
-static int join_buckets(struct buf *to, const struct part *a, const struct part *b,
-                        uint32_t *ret_n)
+static int join_buckets(struct buf *to, const struct label_part *a,
+                        const struct label_part *b, uint32_t *ret_n)
 {
     struct bucket x, y, sum;
     uint32_t i = 0, k = 0;
@@ -204,7 +200,8 @@ static int join_buckets(struct buf *to, const struct part *a, const struct part 
     }
 }
 
-static int join_parts(struct buf *to, const struct part *a, const struct part *b)
+static int join_parts(struct buf *to, const struct label_part *a,
+                      const struct label_part *b)
 {
     struct fixed f = a->f;
     size_t at = to->len;
@@ -218,20 +215,20 @@ static int join_parts(struct buf *to, const struct part *a, const struct part *b
 
 int report_merge(struct buf *to, struct wire_text total, struct wire_text report)
 {
-    struct part a, b;
+    struct label_part a, b;
     int found;
     for (struct wire_text in = total; in.n > 0;) {
         TRY(take_part(&in, &a));
         if ((found = find_part(report, a.f.label, &b)) < 0)
             return found;
-        TRY(join_parts(to, &a, found != 0 ? &b : &(struct part){0}));
+        TRY(join_parts(to, &a, found != 0 ? &b : &(struct label_part){0}));
     }
     for (struct wire_text in = report; in.n > 0;) {
         TRY(take_part(&in, &b));
         if ((found = find_part(total, b.f.label, &a)) < 0)
             return found;
         if (found == 0)
-            TRY(join_parts(to, &b, &(struct part){0}));
+            TRY(join_parts(to, &b, &(struct label_part){0}));
     }
     return 0;
 }

@@ -128,6 +128,9 @@ static inline void journal_wake_by(struct journal *j, void (*wake)(void *ctx), v
         j->ops->wake_by(j, wake, ctx);
 }
 
+// Returns TUG_EDATA if n bytes are too many for a group: for those that implement a journal.
+int journal_check_size(size_t n, struct err *e);
+
 static inline uint64_t journal_bytes(const struct journal *j)
 {
     return j->ops->bytes(j);

@@ -71,7 +71,7 @@ static void parts_of(struct iovec ret[3], struct journal_group *head, uint64_t r
     ret[2] = part(zeros, journal_group_bytes(n) - sizeof(*head) - n);
 }
 
-static int check_size(size_t n, struct err *e)
+int journal_check_size(size_t n, struct err *e)
 {
     if (n <= JOURNAL_GROUP_MAX)
         return 0;
@@ -99,7 +99,8 @@ static int file_journal_commit(struct journal *j, const void *bytes, size_t n,
     struct journal_group head;
     struct iovec parts[3];
     struct err why = {0};
-    int rc = f->failed.code != 0 ? err_copy(&why, &f->failed) : check_size(n, &why);
+    int rc = f->failed.code != 0 ? err_copy(&why, &f->failed)
+                                 : journal_check_size(n, &why);
     if (rc == 0) {
         parts_of(parts, &head, f->random, f->end, bytes, n);
         if (write_all(f->fd, parts, 3) != 0 || disk_sync(f->fd) != 0)
@@ -157,7 +158,7 @@ static int file_journal_replace(struct journal *j, const void *bytes, size_t n,
     struct err why = {0};
     if (f->failed.code != 0)
         return err_copy(e, &f->failed);
-    int rc = check_size(n, &why);
+    int rc = journal_check_size(n, &why);
     if (rc == 0)
         rc = make_file(f, bytes, n, &why);
     if (rc == 0)

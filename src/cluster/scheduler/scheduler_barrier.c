@@ -50,8 +50,7 @@ static void scheduler_barrier_tell(struct scheduler *s, const struct sched_node 
                                    bool done)
 {
     char missing[ERR_TEXT_MAX];
-    struct msg_barrier_state msg = {
-        .group = group, .number = number, .done = done};
+    struct msg_barrier_state msg = {.group = group, .number = number, .done = done};
     if (!done)
         msg.missing = wire_text(scheduler_missing(s, group, missing, sizeof(missing)));
     scheduler_send(s, n->link, MSG_BARRIER_STATE, request, &msg);
@@ -174,7 +173,8 @@ static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
 // for a barrier that it has reached before.
 struct arrival {
     struct process *process;
-    uint64_t reached; // number of the barrier that the process reaches, in the count of the group
+    uint64_t
+        reached; // number of the barrier that the process reaches, in the count of the group
     bool again;
 };
 

@@ -194,8 +194,7 @@ static void test_lost_answer(void **state)
 static void test_late_copy(void **state)
 {
     (void)state;
-    struct msg_collect late = {
-        .number = 1, .call = wire_text("gather"), .workers = 3};
+    struct msg_collect late = {.number = 1, .call = wire_text("gather"), .workers = 3};
     struct err e;
     open_world();
     for (int call = 0; call < 2; call++) {

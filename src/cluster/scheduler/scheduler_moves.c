@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/json_out.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
@@ -210,11 +211,6 @@ static uint64_t put_off(const struct scheduler *s, struct retry *r)
     return wait;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 // Gives up a move that has failed, and tries it again later; soon if it was only
 // interrupted.
 static void move_fail(struct scheduler *s, struct move *x, int code, const char *why)
@@ -224,7 +220,7 @@ static void move_fail(struct scheduler *s, struct move *x, int code, const char 
     bool full = code == TUG_ENOMEM && to != NULL;
     if (code == TUG_EINTERRUPTED) { // such as by an admin operation
         struct retry *r = &s->moving.retries[x->space][x->partition];
-        r->at = s->now + (BROKEN_NS << least(r->broken++, BROKEN_DOUBLES));
+        r->at = s->now + (BROKEN_NS << min_u64(r->broken++, BROKEN_DOUBLES));
         move_give_up(s, x, why);
         return;
     }
@@ -361,7 +357,7 @@ static bool waits_for(const struct scheduler *s, const struct sched_node *n,
                       const struct move *x)
 {
     uint32_t broken = s->moving.retries[x->space][x->partition].broken;
-    return s->now < n->hold_since + (COPY_NS << least(broken, COPY_DOUBLES));
+    return s->now < n->hold_since + (COPY_NS << min_u64(broken, COPY_DOUBLES));
 }
 
 // Returns whether x must not be handed over, because a hold was granted or

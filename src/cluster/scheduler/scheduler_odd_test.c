@@ -73,10 +73,10 @@ static void test_barrier_far_ahead(void **state)
     struct msg_barrier m = {.group = WIRE_GROUP_WORKERS, .number = UINT64_MAX};
     guest_say(MSG_BARRIER, &m);
     assert_int_equal(guest.type, MSG_ERROR);
-    m.generation = 2;
+    m.number = 2;
     guest_say(MSG_BARRIER, &m);
     assert_int_equal(guest.type, MSG_ERROR);
-    for (m.generation = 1; m.generation < 4; m.generation++) {
+    for (m.number = 1; m.number < 4; m.number++) {
         guest_say(MSG_BARRIER, &m);
         assert_int_equal(guest.type, MSG_BARRIER_STATE);
     }

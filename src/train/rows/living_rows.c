@@ -338,8 +338,8 @@ static int living_rows_load(struct run *r, const char *dir, const struct saved_r
 }
 
 // Refuses a save in the middle of a cluster's pass, which one process cannot resume.
-static int resume(struct run *r, const char *dir, const struct saved_run *m,
-                  struct err *e)
+static int living_rows_resume(struct run *r, const char *dir, const struct saved_run *m,
+                              struct err *e)
 {
     if (m->readers != NULL)
         return err_set(e, TUG_EUSAGE,
@@ -398,7 +398,7 @@ const struct run_rows rows_living = {
     .check = living_rows_check,
     .saved = living_rows_saved,
     .load = living_rows_load,
-    .resume = resume,
+    .resume = living_rows_resume,
     .known = known,
     .fill_result = fill_result,
     .describe = describe,

@@ -62,8 +62,8 @@ static int resume_mean(struct run *r, const char *dir, const struct saved_run *m
     return rc;
 }
 
-static int resume(struct run *r, const char *dir, const struct saved_run *m,
-                  struct err *e)
+static int own_rows_resume(struct run *r, const char *dir, const struct saved_run *m,
+                           struct err *e)
 {
     bool mean = m->at.averaged > 0;
     TRY(saved_load_into(dir, m->has_best || mean ? SAVED_TRAINING : SAVED_MODEL, true,
@@ -162,7 +162,7 @@ const struct run_rows rows_own = {
     .check = diverged_check,
     .saved = own_rows_saved,
     .load = own_rows_load,
-    .resume = resume,
+    .resume = own_rows_resume,
     .known = known,
     .fill_result = fill_result,
     .describe = describe,
