@@ -173,8 +173,7 @@ static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
 // for a barrier that it has reached before.
 struct arrival {
     struct process *process;
-    uint64_t
-        reached; // number of the barrier that the process reaches, in the count of the group
+    uint64_t reached; // number of the barrier that it reaches, as the group counts
     bool again;
 };
 
