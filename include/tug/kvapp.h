@@ -59,8 +59,8 @@ struct tug_node;
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
-    const char
-        *scheduler; // "HOST:PORT" of the scheduler, or with commas those of several
+    // "HOST:PORT" of the scheduler, or with commas those of several.
+    const char *scheduler;
     // The cluster's name; the scheduler refuses nodes with another name.
     const char *cluster;
     // The address to listen at, or, if `host` is NULL, the network interface.

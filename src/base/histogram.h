@@ -16,9 +16,8 @@ enum {
 
 struct histogram {
     uint64_t ns; // sum of the times
-    uint64_t
-        bucket[HISTOGRAM_BUCKETS]; // counts; bucket i has the times above bound i - 1
-                                   // that are at most bound i
+    // Counts; bucket i has the times above bound i - 1 that are at most bound i.
+    uint64_t bucket[HISTOGRAM_BUCKETS];
 };
 
 static inline uint32_t histogram_bucket(uint64_t ns)

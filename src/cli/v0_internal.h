@@ -26,8 +26,8 @@ struct v0_flag {
     enum v0_fate fate;
     bool is_bool;
     const char *to, *so, *say;
-    const char
-        *no; // the option's value for a boolean flag that is false; NULL: not given
+    // The option's value for a boolean flag that is false; NULL: not given.
+    const char *no;
 };
 
 #define V0_FALSE "0 false no"

@@ -52,8 +52,8 @@ struct save_manifest {
     enum save_mode mode;
     uint32_t number; // number of the save in DIR
     uint64_t step;   // the global step
-    uint32_t
-        parent; // for a delta: number of the parent, and the checksum of its manifest
+    // For a delta: number of the parent, and the checksum of its manifest.
+    uint32_t parent;
     uint64_t parent_checksum;
     // published: the number of the save that had published the tables when this save was
     // made (store_published_by). parent_published: that number in the parent's manifest.

@@ -41,8 +41,8 @@ void retries_close(struct retries *r); // NULL is fine
 struct retries_id {
     uint64_t pass, piece;
     uint32_t table, group;
-    uint32_t
-        low; // all groups of the piece with smaller numbers are applied in all their partitions
+    // All groups of the piece with smaller numbers are applied in all their partitions.
+    uint32_t low;
 };
 
 // The record of a push that is being applied. The record is valid until the next call of

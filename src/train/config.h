@@ -49,8 +49,8 @@ enum { TRAIN_MAX_IN_FLIGHT = 3 };
 // Settings of training on a cluster, for the scheduler's driver and for all workers.
 struct train_cluster {
     struct node *node;
-    bool
-        within; // the node is in this process, and its server, too (train_cluster/within.h)
+    // The node is in this process, and its server, too (train_cluster/within.h).
+    bool within;
     const struct course *course; // the code that does the passes (train_cluster/remote.h)
     const struct train_peer *peer; // set with course_peer; else NULL
     enum config_mode mode;
@@ -229,9 +229,8 @@ struct train_result {
     // phases.
     double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
         total_seconds;
-    double
-        wait_seconds; // the part of train_seconds in which a worker waited for servers, on
-                      // average
+    // The part of train_seconds in which a worker waited for servers, on average.
+    double wait_seconds;
     uint64_t trained_examples; // examples that this process trained on in train_seconds
     uint64_t keys;
     double bytes_per_key; // bytes of memory for a row and its index entry

@@ -123,8 +123,8 @@ struct run {
     bool streaming;
     struct position at;
     uint64_t bad_lines; // number of lines skipped in the pass so far
-    struct err
-        unrecorded; // the reason why a pass is missing in --history; code 0: none is
+    // The reason why a pass is missing in --history; code 0: none is.
+    struct err unrecorded;
     struct metrics last_pass; // metrics of the first label over the last pass, taken
                               // before training on each example
     // The number of examples of a pass in the save that the run resumes from; 0: unknown.

@@ -35,8 +35,8 @@ struct tfevents {
     enum loss loss;
     char path[FILE_PATH_MAX];
     uint64_t finished; // number of examples of the finished passes
-    uint64_t
-        resumed; // examples of the pass that were trained before the run was resumed in it
+    // Examples of the pass that were trained before the run was resumed in it.
+    uint64_t resumed;
     uint64_t last_step; // step of the last event; steps never decrease
     uint64_t begin_ns, last_ns, next_ns;
     uint64_t last_examples; // the argument `examples` of the last event

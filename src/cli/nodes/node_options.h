@@ -22,8 +22,8 @@ struct node_values {
     uint64_t port;
     const char *ca, *cert, *key;
     bool insecure, pem_stdin;
-    bool
-        join; // a server that joins a running cluster; it finds the scheduler as tools do
+    // A server that joins a running cluster; it finds the scheduler as tools do.
+    bool join;
     double spin_us, connect_timeout;
     uint64_t memory; // memory of a server in bytes; 0: not given
     double rank;     // -1: any

@@ -63,8 +63,8 @@ static int be_scheduler(const struct role *r, const struct node_values *of,
 struct beside {
     const struct role *role;
     const struct training *training;
-    const struct node_values
-        *node; // options of the server in this process; NULL: from the environment
+    // Options of the server in this process; NULL: from the environment.
+    const struct node_values *node;
     int rc;
     struct err error;
     atomic_bool failed; // the server cannot go on without the scheduler

@@ -14,8 +14,8 @@ enum table_top_by { TABLE_TOP_WEIGHT, TABLE_TOP_VECTOR, TABLE_TOP_SHOWS };
 
 struct top_row {
     uint64_t key;
-    double
-        weight; // the weight of the first group, or the Euclidean norm if it has several
+    // The weight of the first group, or the Euclidean norm if it has several.
+    double weight;
     double vector; // the length of the second group
     double shows;  // the count of shows, or else of updates
 };

@@ -124,8 +124,7 @@ void leases_set_bugs(struct leases *l, uint64_t bugs); // cluster/bugs.h
 // The state that outlives the scheduler, in a journal: rows of these kinds (leases_keep.c).
 // Journals hold the numbers, so a new kind gets the next one.
 enum leases_row {
-    LEASES_ROW_DATA =
-        0, // the description of the data, and the driver's schema and options
+    LEASES_ROW_DATA = 0,   // description of the data, the driver's schema and options
     LEASES_ROW_PASS = 1,   // the pass as it was opened, with the driver's note
     LEASES_ROW_WORK = 2,   // workers, shares, and the save in progress
     LEASES_ROW_PIECES = 3, // some pieces of a file, and the counts of the file

@@ -31,10 +31,10 @@ struct piece {
     uint32_t had; // index of the worker that did this piece in the previous pass, or
                   // LEASES_NOBODY
     uint8_t state;
-    uint8_t
-        holders; // the number of workers that train on it: 1, or 2 with a backup, while it
-                 // is leased; when it is done, 1 while the slower of two still trains
-    bool held;   // the worker `had` still has the piece in memory
+    // The number of workers that train on it: 1, or 2 with a backup, while it is leased;
+    // when it is done, 1 while the slower of two still trains.
+    uint8_t holders;
+    bool held; // the worker `had` still has the piece in memory
     // In this pass a worker died while it held the piece, and it may have pushed a part
     // of the piece's batches.
     bool left;

@@ -16,8 +16,8 @@ struct outgoing;
 struct outbox {
     struct outgoing *list;
     uint32_t n, cap;
-    uint32_t
-        sealed; // the first of these wait for the last group, the others for the next
+    // The first of these wait for the last group, the others for the next.
+    uint32_t sealed;
 };
 
 // Add a copy of a message, or a roster, of which one use is taken over. If memory is short

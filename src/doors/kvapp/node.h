@@ -184,8 +184,8 @@ struct received {
     struct kv_home *home;
     // Number of struct kept_request that the program holds, and one for the node.
     atomic_uint keeps;
-    struct kept_request
-        first; // returned by the first tug_app_keep; further ones are allocated
+    // Returned by the first tug_app_keep; further ones are allocated.
+    struct kept_request first;
     atomic_bool first_used;
 };
 

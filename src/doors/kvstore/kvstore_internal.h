@@ -48,8 +48,8 @@ struct kvs_entry {
     uint64_t rows, width;
     // In a synchronous store the number of rounds to which this rank has pushed.
     uint64_t rounds;
-    uint64_t
-        sent; // number of the key's push in flight, among all pushes of the store; 0: none
+    // Number of the key's push in flight, among all pushes of the store; 0: none.
+    uint64_t sent;
     struct err late; // error of an earlier push, which the key's next call returns
     uint32_t n_pieces;
     struct kvs_piece *pieces;

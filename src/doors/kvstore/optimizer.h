@@ -59,8 +59,8 @@ struct kvs_optimizer {
     struct kvs_by_key mults; // list of struct kvs_mult
     // begin_num_update plus the number of updates of the key with the most updates.
     uint64_t num_update;
-    uint64_t
-        stream; // number of the stream of random numbers; servers have different ones
+    // Number of the stream of random numbers; servers have different ones.
+    uint64_t stream;
 };
 
 // The state of an optimizer for one array.
