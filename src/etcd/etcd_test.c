@@ -99,7 +99,8 @@ static void test_base64(void **state)
         buf_free(&text);
         buf_free(&back);
     }
-    static const char *const bad[] = {"a", "abc", "ab=c", "====", "ab*d", "YQ==YQ=="};
+    static const char *const bad[] = {"a",    "abc",      "ab=c", "====",     "ab*d",
+                                      "YQ=A", "YQ==YQ==", "    ", "    YWJj", "YWJj----"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct buf back = BUF_INIT(256);
         assert_int_equal(base64_read(&back, bad[i], strlen(bad[i])), TUG_EDATA);
