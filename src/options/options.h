@@ -173,6 +173,12 @@ int options_scdoc(const struct option_table *t, struct buf *b);
 // word starts at column `at`; further lines are indented by `indent`.
 int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size_t width);
 
+// Read a value as options do: digits or an integer written as 1e6, with *ret_rest behind it;
+// and yes, no, true, false, on, off, 1 or 0. Return false if the text does not begin with
+// such a number, or is none of these words.
+bool options_read_whole(const char *text, uint64_t *ret, const char **ret_rest);
+bool options_read_flag(const char *text, bool *ret);
+
 // Copies into ret_word the word of `words` (separated by spaces) that `given` most likely
 // means; "" if none is near enough.
 enum { OPTION_NAME_MAX = 64 };

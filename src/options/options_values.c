@@ -68,8 +68,7 @@ static bool in_bounds(const struct option *opt, double x)
     return (opt->min == 0 && opt->max == 0) || (x >= opt->min && x <= opt->max);
 }
 
-// Reads digits, or an integer written as 1e6. Returns false if there is no such integer.
-static bool read_u64(const char *text, uint64_t *ret, const char **ret_rest)
+bool options_read_whole(const char *text, uint64_t *ret, const char **ret_rest)
 {
     if (!isdigit((unsigned char)*text))
         return false;
@@ -91,14 +90,14 @@ static bool read_u64(const char *text, uint64_t *ret, const char **ret_rest)
 static bool parse_u64(const struct option *opt, const char *text, uint64_t *ret)
 {
     const char *rest;
-    return read_u64(text, ret, &rest) && !*rest && in_bounds(opt, (double)*ret);
+    return options_read_whole(text, ret, &rest) && !*rest && in_bounds(opt, (double)*ret);
 }
 
 static bool parse_size(const struct option *opt, const char *text, uint64_t *ret)
 {
     static const char units[] = "KMGT";
     const char *rest;
-    if (!read_u64(text, ret, &rest))
+    if (!options_read_whole(text, ret, &rest))
         return false;
     if (*rest && strcasecmp(rest, "B") != 0) {
         const char *u = strchr(units, toupper((unsigned char)*rest));
@@ -120,7 +119,7 @@ static bool parse_f64(const struct option *opt, const char *text, double *ret)
            in_bounds(opt, *ret);
 }
 
-static bool parse_flag(const char *text, bool *ret)
+bool options_read_flag(const char *text, bool *ret)
 {
     static const char *const words[] = {"false", "true", "no", "yes",
                                         "off",   "on",   "0",  "1"};
@@ -154,7 +153,7 @@ static bool parse_choice(const struct option *opt, const char *text, int *ret)
     // An option that may be given without a word also takes true, false, yes and so on.
     bool flag;
     option_words(opt->choices, choice_see, &c);
-    if (c.found < 0 && opt->bare != NULL && parse_flag(text, &flag))
+    if (c.found < 0 && opt->bare != NULL && options_read_flag(text, &flag))
         return parse_choice(opt, flag ? opt->bare : opt->fallback, ret);
     if (c.found >= 0)
         *ret = c.found;
@@ -209,7 +208,7 @@ int option_check_value(const struct option_table *t, const char *before, const c
     int choice;
     if (opt == NULL || (opt->kind != OPTION_FLAG && opt->bare == NULL))
         return 0;
-    if (opt->kind == OPTION_FLAG ? parse_flag(word, &flag)
+    if (opt->kind == OPTION_FLAG ? options_read_flag(word, &flag)
                                  : parse_choice(opt, word, &choice))
         return err_set(e, TUG_EUSAGE, "unexpected argument '%.200s'; write %s=%.200s",
                        word, before, word);
@@ -240,7 +239,7 @@ static bool store(const struct option *opt, const char *text, void *at)
 {
     switch (opt->kind) {
     case OPTION_FLAG:
-        return parse_flag(text, at);
+        return options_read_flag(text, at);
     case OPTION_U64:
         return parse_u64(opt, text, at);
     case OPTION_F64:

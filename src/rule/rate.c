@@ -3,11 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rule/rate.h"
 
-#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/decimal.h"
@@ -174,10 +172,8 @@ int rate_check(const struct rate *r, struct err *e)
 
 static bool read_steps(const char *text, uint64_t *ret)
 {
-    char *end;
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == 0 && errno == 0;
+    const char *rest;
+    return options_read_whole(text, ret, &rest) && *rest == '\0';
 }
 
 static int no_number(const struct rate *r, const char *name, const char *value,

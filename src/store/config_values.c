@@ -2,12 +2,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/decimal.h"
 #include "options/options.h"
@@ -44,19 +40,11 @@ static int print_number(const void *at, struct buf *to)
     return print_float(*x, to);
 }
 
-// Reads a whole number, as digits or in the form 1e6.
 static int read_whole(const char *value, uint64_t most, uint64_t *ret, struct err *e)
 {
-    char *end = NULL;
-    errno = 0;
-    uint64_t x = isdigit((unsigned char)*value) ? strtoull(value, &end, 10) : 0;
-    bool good = end != NULL && errno == 0;
-    if (good && *end != '\0') {
-        double real = strtod(value, &end);
-        good = real >= 0 && real <= 0x1p53 && real == floor(real);
-        x = good ? (uint64_t)real : 0;
-    }
-    if (!good || *end != '\0')
+    const char *rest;
+    uint64_t x;
+    if (!options_read_whole(value, &x, &rest) || *rest != '\0')
         return err_set(e, TUG_EUSAGE, "'%.100s' is not a whole number", value);
     if (x > most)
         return err_set(e, TUG_EUSAGE, "'%.100s' is too large; at most %llu is possible",
@@ -96,15 +84,8 @@ static int print_u64(const void *at, struct buf *to)
 static int set_flag(struct table_config *c, void *at, const char *value, struct err *e)
 {
     (void)c;
-    static const char *const words[] = {"no",  "yes", "false", "true",
-                                        "off", "on",  "0",     "1"};
-    bool *to = at;
-    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-        if (strcasecmp(value, words[i]) == 0) {
-            *to = i % 2;
-            return 0;
-        }
-    }
+    if (options_read_flag(value, at))
+        return 0;
     return err_set(e, TUG_EUSAGE, "'%.100s' is not yes or no", value);
 }
 
