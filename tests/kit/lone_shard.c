@@ -465,3 +465,12 @@ struct msg_table_is lone_figures(struct lone *w, uint32_t table)
     parcel_unpin(p);
     return is;
 }
+
+void lone_begin(struct lone *w, uint32_t workers)
+{
+    w->epoch = 1;
+    lone_send_roster(w);
+    for (uint32_t i = 0; i < workers; i++)
+        lone_open_worker(w, i);
+    lone_forget(w);
+}

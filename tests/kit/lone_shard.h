@@ -80,6 +80,8 @@ void lone_deliver(struct lone *w, van_link link, uint16_t type, uint64_t request
 struct parcel *lone_next(struct lone *w);
 struct parcel *lone_expect(struct lone *w, uint16_t type);
 void lone_forget(struct lone *w);
+// Sends the first roster with a placement, and opens the sessions of n workers.
+void lone_begin(struct lone *w, uint32_t workers);
 // Checks that the next message is a refusal with this text.
 void lone_expect_refusal(struct lone *w, int code, const char *says);
 uint64_t lone_expect_ok(struct lone *w);

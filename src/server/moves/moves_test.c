@@ -43,11 +43,7 @@ static struct lone *open_one(bool has, const struct shard_options *o)
         if (roster_partition(BITS, WIRE_SPACE_SPARSE, all[i]) == P)
             keys[n_keys++] = all[i];
     w->mine[P] = has;
-    w->epoch = 1;
-    lone_send_roster(w);
-    for (uint32_t i = 0; i < WORKERS; i++)
-        lone_open_worker(w, i);
-    lone_forget(w);
+    lone_begin(w, WORKERS);
     make_tables(w);
     w->hears_moves = true;
     w->move = (struct wire_move){

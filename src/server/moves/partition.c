@@ -220,6 +220,16 @@ static struct arriving *more(struct arrival *a, uint64_t table, struct err *e)
     return &all[a->n];
 }
 
+// Takes the n bytes of a head from the record.
+static int take_head(struct arrival *a, void *ret, size_t n, struct err *e)
+{
+    const void *from = stream_take(&a->x, 1, n);
+    if (from == NULL)
+        return stream_damaged(e);
+    memcpy(ret, from, n);
+    return 0;
+}
+
 static int find_or_make(struct arrival *a, const struct rows_head *h,
                         struct arriving *into, struct err *e)
 {
@@ -270,10 +280,7 @@ static void arrival_reserve_rows(const struct arrival *a, const struct shard_tab
 static int put_table(struct arrival *a, struct err *e)
 {
     struct rows_head h;
-    const void *from = stream_take(&a->x, 1, sizeof(h));
-    if (from == NULL)
-        return stream_damaged(e);
-    memcpy(&h, from, sizeof(h));
+    TRY(take_head(a, &h, sizeof(h), e));
     struct arriving *into = more(a, h.table, e);
     if (into == NULL)
         return e->code;
@@ -348,10 +355,7 @@ static bool are_of(const struct shard_table *t, uint32_t partition, const uint64
 static int put_push(struct arrival *a, struct err *e)
 {
     struct push_head h;
-    const void *from = stream_take(&a->x, 1, sizeof(h));
-    if (from == NULL)
-        return stream_damaged(e);
-    memcpy(&h, from, sizeof(h));
+    TRY(take_head(a, &h, sizeof(h), e));
     struct shard_table *t = h.table < SPEC_MAX_TABLES ? a->s->tables[h.table] : NULL;
     if (!is_of(t, a->space) || !store_owns(t->store, a->partition) ||
         h.op > STORE_DELTA || h.n == 0 || h.n > KEYS_MAX)
@@ -427,10 +431,7 @@ static int put_removed(struct arrival *a, struct err *e)
 static int put_table_facts(struct arrival *a, struct err *e)
 {
     struct facts_head h;
-    const void *from = stream_take(&a->x, 1, sizeof(h));
-    if (from == NULL)
-        return stream_damaged(e);
-    memcpy(&h, from, sizeof(h));
+    TRY(take_head(a, &h, sizeof(h), e));
     struct arriving *into = more(a, h.table, e);
     if (into == NULL)
         return e->code;

@@ -41,11 +41,7 @@ static struct lone *open_with(uint32_t end, const struct shard_options *o)
     struct lone *w = lone_open_shard(BITS, o);
     for (uint32_t p = end; p < 1u << BITS; p++)
         w->mine[p] = false;
-    w->epoch = 1;
-    lone_send_roster(w);
-    for (uint32_t i = 0; i < WORKERS; i++)
-        lone_open_worker(w, i);
-    lone_forget(w);
+    lone_begin(w, WORKERS);
     return w;
 }
 
