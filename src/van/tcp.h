@@ -68,7 +68,7 @@ struct tcp_options {
     // are refused for lack of room; 0: 5 s.
     uint64_t slow_timeout_ns;
     // If the token of this node is missing or refused, the node dials again for this
-    // time, as the scheduler may be about to write a new token; 0: 3 s.
+    // time, because the scheduler may be about to write a new token; 0: 3 s.
     uint64_t token_timeout_ns;
     uint32_t max_links; // most accepted links at a time; 0: as many as descriptors allow
     // Most accepted links at a time that have sent no message yet; 0: 1024.

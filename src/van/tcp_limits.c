@@ -165,7 +165,7 @@ static bool goes_for(const struct tcp_link *l, enum wire_from right)
     if (!l->accepted || l->state > LINK_OPEN || rank(l) >= WIRE_FROM_SERVE)
         return false;
     if (l->stranger)
-        // A link on trial is not closed here, as it has a place in the reserve.
+        // A link on trial is not closed here, because it has a place in the reserve.
         return idle && !l->trial;
     return idle || rank(l) < right || (rank(l) == right && right > WIRE_FROM_LOOK);
 }
