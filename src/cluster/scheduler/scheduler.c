@@ -475,6 +475,8 @@ static void forgive_silence(struct scheduler *s)
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].link == 0)
             s->nodes[i].closed_at = s->now;
+    if (s->rejoin_until > s->due)
+        s->rejoin_until += s->now - s->due;
 }
 
 static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
@@ -519,7 +521,8 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
     assert(s->van == NULL && v != NULL);
     s->van = v;
     s->now = s->served_at = s->phase_at = van_now(v);
-    s->due = s->idle_look = VAN_NEVER;
+    s->idle_look = VAN_NEVER;
+    s->due = s->now; // it may be stopped before its first tick
     snprintf(s->address, sizeof(s->address), "%s", address);
     s->changed = true;
     scheduler_restore_serve(s);
