@@ -32,7 +32,7 @@ struct request *request_new_in(struct lane *lane, struct client *c,
     if (client_ended(c, e) != 0)
         return NULL;
     if (c->over) {
-        *e = c->end;
+        err_copy(e, &c->end);
         return NULL;
     }
     if (c->epoch == 0) {

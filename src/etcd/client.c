@@ -154,24 +154,45 @@ static enum etcd_answer authenticate(struct etcd_client *c, double seconds, stru
     enum etcd_answer kind = send_once(c, "/v3/auth/authenticate", &body, seconds, &answer,
                                       e);
     const char *token = json_string_value(json_object_get(answer, "token"));
-    if (kind == ETCD_OK)
-        snprintf(c->token, sizeof(c->token), "%s", token != NULL ? token : "");
+    if (kind == ETCD_OK && snprintf(c->token, sizeof(c->token), "%s",
+                                    token != NULL ? token : "") >= ETCD_TOKEN_MAX) {
+        kind = ETCD_REFUSED;
+        c->token[0] = '\0';
+        err_set(e, TUG_EIO, "etcd at %s gives a token of more than %d bytes",
+                c->place->endpoints[c->at], ETCD_TOKEN_MAX - 1);
+    }
     buf_wipe(&body);
     json_decref(answer);
     return kind;
+}
+
+// Authenticates first if the client has no token. A request that etcd refuses because of
+// an older token is sent again with a new one: a change of users, roles or passwords
+// invalidates tokens, and the code of that answer is also that of a wrong request.
+static enum etcd_answer send_as_user(struct etcd_client *c, const char *path,
+                                     const struct buf *body, double seconds, json_t **ret,
+                                     struct err *e)
+{
+    enum etcd_answer kind = ETCD_OK;
+    bool has_user = c->place->user[0] != '\0', older = c->token[0] != '\0';
+    if (has_user && !older)
+        kind = authenticate(c, seconds, e);
+    if (kind == ETCD_OK)
+        kind = send_once(c, path, body, seconds, ret, e);
+    if (kind != ETCD_REFUSED || !has_user || !older)
+        return kind;
+    c->token[0] = '\0';
+    kind = authenticate(c, seconds, e);
+    return kind == ETCD_OK ? send_once(c, path, body, seconds, ret, e) : kind;
 }
 
 enum etcd_answer etcd_ask_once(struct etcd_client *c, const char *path,
                                const struct buf *body, double seconds, json_t **ret,
                                struct err *e)
 {
-    enum etcd_answer kind = ETCD_OK;
     *ret = NULL;
-    if (c->place->user[0] != '\0' && c->token[0] == '\0')
-        kind = authenticate(c, seconds, e);
-    if (kind == ETCD_OK)
-        kind = send_once(c, path, body, seconds, ret, e);
-    if (kind == ETCD_TRY_AGAIN) {
+    enum etcd_answer kind = send_as_user(c, path, body, seconds, ret, e);
+    if (kind == ETCD_PASSES) {
         c->at = (c->at + 1) % c->place->n;
         if (c->place->n > 1)
             c->token[0] = '\0';

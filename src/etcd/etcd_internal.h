@@ -18,7 +18,7 @@ enum {
     ETCD_ENDPOINTS = 16,
     ETCD_HOST_MAX = 256,
     ETCD_PREFIX_MAX = 512,
-    ETCD_TOKEN_MAX = 2048,
+    ETCD_TOKEN_MAX = 8192,
     ETCD_LOG_MAX = 32,
     ETCD_KEY_MAX = ETCD_PREFIX_MAX + 128,
     ETCD_TTL_SECONDS = 3,    // time to live of the lease; etcd may prolong it
@@ -102,9 +102,8 @@ struct etcd_journal {
     struct etcd_client asks, beats;
     struct buf body;
     uint64_t lease, ttl_ns;
-    uint64_t created;       // create revision of the key `leader`: proves that it is ours
     char log[ETCD_LOG_MAX]; // name of the log that counts; "": none
-    uint64_t head;          // revision at which `head` was written; 0: never
+    uint64_t waited_head;   // `head` when this scheduler began to wait
     uint32_t logs;          // logs that this leader has begun
     uint64_t group;         // number of the next group in the log
 
@@ -113,11 +112,13 @@ struct etcd_journal {
     bool threaded, beating;
     pthread_t writer, beater;
     atomic_bool stop;
-    bool busy, replaces; // busy: the writer has a group; replaces: it replaces all others
-    struct buf todo;     // the writer's group
-    uint64_t bytes;      // bytes of the log, with that group
-    uint64_t valid_until;    // the lease is ours until this time of etcd_now
-    struct err failed;       // the first failure; code 0: none
+    uint64_t created;     // create revision of the key `leader`: proves that it is ours
+    uint64_t head;        // revision at which `head` was written; 0: never
+    bool busy, replaces;  // the writer has a group; it replaces all others
+    struct buf todo;      // that group
+    uint64_t bytes;       // of the log, with that group
+    uint64_t valid_until; // by etcd_now: the lease is ours until then
+    struct err failed;    // the first failure; code 0: none
     void (*wake)(void *ctx); // called when something has changed; may be NULL
     void *wake_ctx;
 };
@@ -144,6 +145,10 @@ void etcd_journal_tell(struct etcd_journal *j);
 // Keeps the first failure, and wakes all waits. `mutex` must not be held.
 void etcd_journal_fail(struct etcd_journal *j, const struct err *why);
 void etcd_key(char ret[ETCD_KEY_MAX], const struct etcd_journal *j, const char *name);
+// Returns the create revision of the key `leader` that proves that it is ours.
+uint64_t etcd_created(struct etcd_journal *j);
+// Asks which scheduler leads; returns the error that this one does not, or 0.
+int etcd_check_leads(struct etcd_journal *j, struct err *e);
 // Says that the lease is lost.
 int etcd_lost(const struct etcd_journal *j, const char *now_leads, struct err *e);
 

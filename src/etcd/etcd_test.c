@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -266,15 +267,26 @@ static void test_unfinished_group_does_not_count(void **state)
     journal_close(j);
 }
 
-// A scheduler whose lease has ended writes nothing, whether or not another scheduler leads.
+// Opens the journal at the prefix for another scheduler, as if the lease of this one had
+// ended. This one cannot take it again meanwhile.
+static struct journal *take_over(struct journal *from, const char *prefix)
+{
+    struct etcd_journal *j = (struct etcd_journal *)from;
+    pthread_mutex_lock(&j->mutex);
+    end_lease(from);
+    struct journal *other = open_at(prefix);
+    pthread_mutex_unlock(&j->mutex);
+    return other;
+}
+
+// A scheduler whose lease has ended writes nothing, whether or not another one leads.
 static void test_lost_lease(void **state)
 {
     struct err e = {0};
     (void)state;
     struct journal *old = open_at("lost");
     replace(old, "old", 3);
-    end_lease(old);
-    struct journal *new = open_at("lost");
+    struct journal *new = take_over(old, "lost");
     assert_groups(new, "old|");
     replace(new, "new", 3);
     if (journal_commit(old, "late", 4, &e) == 0)
@@ -288,13 +300,167 @@ static void test_lost_lease(void **state)
     journal_close(new);
     new = open_at("lost");
     assert_groups(new, "new|er|");
-    end_lease(new);
-    if (journal_commit(new, "late", 4, &e) == 0)
-        assert_int_equal(journal_wait(new, &e), TUG_EIO);
     journal_close(new);
-    new = open_at("lost");
-    assert_groups(new, "new|er|");
-    journal_close(new);
+}
+
+// A scheduler whose lease has ended takes it again if no other one has led since.
+static void test_lease_is_taken_again(void **state)
+{
+    struct err e = {0};
+    (void)state;
+    struct journal *j = open_at("again");
+    replace(j, "one", 3);
+    for (int i = 0; i < 3; i++) {
+        end_lease(j);
+        add(j, "more", 4);
+    }
+    end_lease(j);
+    replace(j, "all", 3);
+    end_lease(j);
+    kit_etcd_signal(&server, SIGSTOP); // for longer than the lease
+    poll(NULL, 0, 4000);
+    assert_false(journal_speaks(j));
+    kit_etcd_signal(&server, SIGCONT);
+    add(j, "two", 3);
+    journal_close(j);
+    j = open_at("again");
+    assert_groups(j, "all|two|");
+    // One that has led, and has died, is another one, too.
+    struct journal *other = take_over(j, "again");
+    replace(other, "other", 5);
+    journal_close(other);
+    if (journal_commit(j, "late", 4, &e) == 0)
+        assert_int_equal(journal_wait(j, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "has lost its lease"));
+    journal_close(j);
+    j = open_at("again");
+    assert_groups(j, "other|");
+    journal_close(j);
+}
+
+// A log that another scheduler has removed is not damaged.
+static void test_lease_is_lost_while_reading(void **state)
+{
+    struct err e = {0};
+    struct buf b = BUF_INIT(4096);
+    (void)state;
+    struct journal *j = open_at("reading");
+    replace(j, "one", 3);
+    journal_close(j);
+    j = open_at("reading");
+    struct journal *other = take_over(j, "reading");
+    replace(other, "two", 3);
+    assert_int_equal(journal_replay(j, note, &b, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "has lost its lease"));
+    journal_close(j);
+    journal_close(other);
+    buf_free(&b);
+}
+
+struct standby {
+    struct etcd_options o;
+    struct journal *journal;
+    atomic_bool waits;
+    pthread_t thread;
+};
+
+static void on_say(void *ctx, const char *line)
+{
+    struct standby *s = ctx;
+    (void)line;
+    atomic_store(&s->waits, true);
+}
+
+static void *stand_by(void *arg)
+{
+    struct standby *s = arg;
+    struct err e = {0};
+    if (etcd_open(&s->journal, &s->o, &e) != 0)
+        print_message("%s\n", e.text);
+    return NULL;
+}
+
+static void begin_standby(struct standby *s, const char *prefix)
+{
+    s->o = options_at(prefix, server.port);
+    s->o.say = on_say;
+    s->o.ctx = s;
+    assert_int_equal(pthread_create(&s->thread, NULL, stand_by, s), 0);
+    while (!atomic_load(&s->waits))
+        poll(NULL, 0, 10);
+    poll(NULL, 0, 500); // it has looked at the log
+}
+
+// A standby ends with the cluster for which it waits, and not because of an earlier one
+// with the same prefix.
+static void test_standby_of_an_unborn_cluster(void **state)
+{
+    (void)state;
+    struct standby unborn = {0}, ended = {0};
+    struct journal *j = open_at("unborn");
+    replace(j, "", 0); // the end of the earlier cluster
+    journal_close(j);
+    j = open_at("unborn");
+    begin_standby(&unborn, "unborn");
+    journal_close(j); // it dies before it has written anything
+    pthread_join(unborn.thread, NULL);
+    assert_non_null(unborn.journal);
+    replace(unborn.journal, "born", 4);
+    begin_standby(&ended, "unborn");
+    replace(unborn.journal, "", 0);
+    journal_close(unborn.journal);
+    pthread_join(ended.thread, NULL);
+    assert_null(ended.journal);
+}
+
+// ---------------------------------------------------------------- accounts
+
+static void auth(const char *path, const char *json)
+{
+    struct buf b = BUF_INIT(4096);
+    assert_int_equal(buf_add(&b, json, strlen(json)), 0);
+    ask(path, &b);
+    buf_free(&b);
+}
+
+// A change of users makes all tokens invalid that etcd has signed before: the answer has
+// the code of a wrong request.
+static void test_users_change(void **state)
+{
+    char token[1024], command[1024];
+    (void)state;
+    kit_etcd_or_skip();
+    kit_etcd_kill(&server);
+    server = (struct kit_etcd){.token = token};
+    files_remove(files_in("etcd"));
+    snprintf(command, sizeof(command),
+             "cd %s && openssl genrsa -out jwt.key 2048 2>jwt.log && "
+             "openssl rsa -in jwt.key -pubout -out jwt.pub 2>>jwt.log",
+             files_dir);
+    if (system(command) != 0)
+        skip_because("openssl is not there: openssl");
+    snprintf(token, sizeof(token),
+             "--auth-token=jwt,pub-key=%s/jwt.pub,priv-key=%s/jwt.key,sign-method=RS256",
+             files_dir, files_dir);
+    kit_etcd_start(&server);
+    auth("/v3/auth/user/add", "{\"name\":\"root\",\"password\":\"word\"}");
+    auth("/v3/auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}");
+    auth("/v3/auth/enable", "{}");
+    setenv("ETCDCTL_USER", "root:word", 1);
+    struct journal *j = open_at("users");
+    replace(j, "one", 3);
+    auth("/v3/auth/user/add", "{\"name\":\"other\",\"password\":\"word\"}");
+    add(j, "two", 3);
+    auth("/v3/auth/user/delete", "{\"name\":\"other\"}");
+    poll(NULL, 0, 4000); // the lease is renewed, too
+    add(j, "three", 5);
+    assert_groups(j, "one|two|three|");
+    journal_close(j);
+    auth("/v3/auth/disable", "{}");
+    unsetenv("ETCDCTL_USER");
+    kit_etcd_kill(&server);
+    server = (struct kit_etcd){0};
+    files_remove(files_in("etcd"));
 }
 
 static void test_etcd_is_killed_and_comes_back(void **state)
@@ -491,9 +657,13 @@ int main(void)
         cmocka_unit_test(test_long_and_many_groups),
         cmocka_unit_test(test_unfinished_group_does_not_count),
         cmocka_unit_test(test_lost_lease),
+        cmocka_unit_test(test_lease_is_taken_again),
+        cmocka_unit_test(test_lease_is_lost_while_reading),
+        cmocka_unit_test(test_standby_of_an_unborn_cluster),
         cmocka_unit_test(test_lost_answers),
         cmocka_unit_test(test_etcd_is_killed_and_comes_back),
         cmocka_unit_test(test_etcd_stays_away),
+        cmocka_unit_test(test_users_change),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, files_begin_in_memory, end);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "etcd/etcd_internal.h"
+#include "os/clock.h"
 #include "os/json.h"
 
 enum { PAGE = 64 }; // keys that are read at once
@@ -31,9 +32,9 @@ struct log_part {
     bool last, replaces;
 };
 
-// Begins the transaction with its conditions: the leader is this scheduler, and, for a new
-// log, no late request for an earlier log has changed the head.
-static bool make_compare(struct etcd_journal *j, const struct log_part *p)
+// Begins the transaction: the leader is this scheduler, and, for a new log, no request
+// of an earlier one that was late has changed the head.
+static bool make_compare(struct etcd_journal *j, const struct part *p, uint64_t created)
 {
     char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
     struct buf *b = &j->body;
@@ -43,7 +44,7 @@ static bool make_compare(struct etcd_journal *j, const struct log_part *p)
     bool ok = buf_printf(b,
                          "{\"compare\":[{\"target\":\"CREATE\",\"result\":\"EQUAL\","
                          "\"create_revision\":\"%" PRIu64 "\",",
-                         j->created) == 0 &&
+                         created) == 0 &&
               etcd_add_text(b, "key", leader) == 0;
     if (ok && p->replaces && p->last)
         ok = buf_printf(b,
@@ -105,43 +106,80 @@ static const json_t *entry_of(const json_t *answer, size_t i)
     return json_array_get(json_object_get(range, "kvs"), 0);
 }
 
-// Called if the conditions of the transaction did not hold. An earlier request, whose
-// answer was lost, may have executed it: then the head names the log.
-static int did_not_hold(struct etcd_journal *j, const struct log_part *p,
-                        const json_t *answer, struct err *e)
+static void set_head(struct etcd_journal *j, uint64_t revision)
+{
+    pthread_mutex_lock(&j->mutex);
+    j->head = revision;
+    pthread_mutex_unlock(&j->mutex);
+}
+
+// The lease under which the transaction was made has ended. Waits until the thread that
+// keeps leases has another one, or knows that there is none.
+static int wait_lease(struct etcd_journal *j, uint64_t created, struct err *e)
+{
+    uint64_t until = etcd_now() + clock_ns_of(j->o.patience);
+    pthread_mutex_lock(&j->mutex);
+    while (j->beating && !atomic_load(&j->stop) && j->failed.code == 0 &&
+           j->created == created && etcd_now() < until) {
+        struct timespec t = clock_deadline(1);
+        pthread_cond_timedwait(&j->changed, &j->mutex, &t);
+    }
+    int rc = j->failed.code != 0     ? err_copy(e, &j->failed)
+             : j->created == created ? etcd_lost(j, NULL, e)
+                                     : 0;
+    pthread_mutex_unlock(&j->mutex);
+    return rc;
+}
+
+// The transaction did not hold. It may have been executed before, by a request whose
+// answer was lost: then the head names the log. *ret_again: it has to be made again, with
+// another lease.
+static int did_not_hold(struct etcd_journal *j, const struct part *p, uint64_t created,
+                        const json_t *answer, bool *ret_again, struct err *e)
 {
     char text[ETCD_HOST_MAX];
     const json_t *leader = entry_of(answer, 0), *head = entry_of(answer, 1);
-    bool mine = etcd_get_number(leader, "create_revision") == j->created;
+    bool mine = etcd_get_number(leader, "create_revision") == created;
     etcd_value_text(head, text, sizeof(text));
     if (mine && p->replaces && p->last && strcmp(text, p->log) == 0) {
-        j->head = etcd_get_number(head, "mod_revision");
+        set_head(j, etcd_get_number(head, "mod_revision"));
         return 0;
     }
-    etcd_value_text(leader, text, sizeof(text));
+    *ret_again = !mine;
     if (!mine)
-        return etcd_lost(j, text, e);
+        return wait_lease(j, created, e);
     return err_set(e, TUG_EIO,
                    "another process has written %shead in etcd, which belongs to this "
                    "cluster's scheduler",
                    j->place.prefix);
 }
 
-static int write_part(struct etcd_journal *j, const struct log_part *p, struct err *e)
+static int write_once(struct etcd_journal *j, const struct part *p, bool *ret_again,
+                      struct err *e)
 {
     json_t *answer = NULL;
-    if (!make_compare(j, p) || !make_put(&j->body, p) ||
+    uint64_t created = etcd_created(j);
+    *ret_again = false;
+    if (!make_compare(j, p, created) || !make_put(&j->body, p) ||
         (p->replaces && p->last && !make_head(j, p)) || !make_end(j))
         return no_memory(e);
     if (etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e) != ETCD_OK)
         return e->code;
     int rc = 0;
     if (!json_is_true(json_object_get(answer, "succeeded")))
-        rc = did_not_hold(j, p, answer, e);
+        rc = did_not_hold(j, p, created, answer, ret_again, e);
     else if (p->replaces && p->last)
-        j->head = etcd_get_number(json_object_get(answer, "header"), "revision");
+        set_head(j, etcd_get_number(json_object_get(answer, "header"), "revision"));
     json_decref(answer);
     return rc;
+}
+
+static int write_part(struct etcd_journal *j, const struct part *p, struct err *e)
+{
+    bool again = true;
+    while (again)
+        TRY(write_once(j, p, &again, e));
+    return 0;
 }
 
 int etcd_group_write(struct etcd_journal *j, const void *bytes, size_t n, bool replaces,
@@ -150,8 +188,8 @@ int etcd_group_write(struct etcd_journal *j, const void *bytes, size_t n, bool r
     struct log_part p = {.replaces = replaces};
     char name[128];
     uint64_t group = replaces ? 0 : j->group;
-    if (replaces) // a new name, which not even an unfinished log has
-        snprintf(p.log, sizeof(p.log), "%016" PRIx64 "-%08x", j->created, ++j->logs);
+    if (replaces) // never the name of another log, also not of one that was not finished
+        snprintf(p.log, sizeof(p.log), "%016" PRIx64 "-%08x", etcd_created(j), ++j->logs);
     else
         snprintf(p.log, sizeof(p.log), "%s", j->log);
     for (size_t at = 0, i = 0; !p.last; at += p.n, i++) {
@@ -277,6 +315,10 @@ int etcd_groups_read(struct etcd_journal *j,
         rc = read_page(&r, false, e);
     if (rc == 0 && r.group == 0)
         rc = damaged(&r, "its first group is missing", e);
+    // A scheduler that has taken over meanwhile has removed this log.
+    struct err why = {0};
+    if ((rc == 0 || rc == TUG_EDATA) && etcd_check_leads(j, &why) != 0)
+        rc = err_copy(e, &why);
     j->group = r.group; // a group without its last part does not count
     buf_wipe(&r.text);
     buf_wipe(&r.bytes);

@@ -234,11 +234,12 @@ static int ignore(void *ctx, const void *bytes, size_t n, struct err *e)
     return 0;
 }
 
-// Returns whether the log has no bytes, as a scheduler leaves it when its cluster ends.
+// Returns whether the cluster has ended since this scheduler began to wait: the log has no
+// bytes, as a scheduler leaves it at the end, and is not the log that was there before.
 static int is_over(struct etcd_journal *j, bool *ret, struct err *e)
 {
     TRY(etcd_groups_read(j, ignore, NULL, e));
-    *ret = j->log[0] != '\0' && j->bytes == 0;
+    *ret = j->log[0] != '\0' && j->bytes == 0 && j->head != j->waited_head;
     return 0;
 }
 

@@ -25,16 +25,28 @@ static int made(bool ok, struct err *e)
 
 // ---------------------------------------------------------------- the leader's key
 
-static int ask_range(struct etcd_journal *j, const char *name, json_t **ret,
-                     struct err *e)
+// The requests of one thread.
+struct asker {
+    struct etcd_journal *j;
+    struct etcd_client *client;
+    struct buf *body;
+};
+
+static struct asker asker_of(struct etcd_journal *j)
+{
+    return (struct asker){j, &j->asks, &j->body};
+}
+
+static int ask_range(const struct asker *a, const char *name, json_t **ret, struct err *e)
 {
     char key[ETCD_KEY_MAX];
-    etcd_key(key, j, name);
-    buf_clear(&j->body);
-    TRY(made(buf_add(&j->body, "{", 1) == 0 && etcd_add_text(&j->body, "key", key) == 0 &&
-                 buf_add(&j->body, "}", 1) == 0,
+    struct buf *b = a->body;
+    etcd_key(key, a->j, name);
+    buf_clear(b);
+    TRY(made(buf_add(b, "{", 1) == 0 && etcd_add_text(b, "key", key) == 0 &&
+                 buf_add(b, "}", 1) == 0,
              e));
-    return failed(etcd_ask(&j->asks, "/v3/kv/range", &j->body, j->o.patience, ret, e), e);
+    return failed(etcd_ask(a->client, "/v3/kv/range", b, a->j->o.patience, ret, e), e);
 }
 
 // Returns the entry of the key in an answer; NULL: the key is not there.
@@ -64,39 +76,95 @@ int etcd_lost(const struct etcd_journal *j, const char *now_leads, struct err *e
                    other ? now_leads : "", other ? " has taken over" : "");
 }
 
-static int grant(struct etcd_journal *j, struct err *e)
+static uint64_t head_of(struct etcd_journal *j)
+{
+    pthread_mutex_lock(&j->mutex);
+    uint64_t head = j->head;
+    pthread_mutex_unlock(&j->mutex);
+    return head;
+}
+
+uint64_t etcd_created(struct etcd_journal *j)
+{
+    pthread_mutex_lock(&j->mutex);
+    uint64_t created = j->created;
+    pthread_mutex_unlock(&j->mutex);
+    return created;
+}
+
+int etcd_check_leads(struct etcd_journal *j, struct err *e)
+{
+    char text[ETCD_HOST_MAX];
+    json_t *answer = NULL;
+    const struct asker a = asker_of(j);
+    TRY(ask_range(&a, "leader", &answer, e));
+    const json_t *leader = first(answer);
+    bool leads = etcd_get_number(leader, "create_revision") == etcd_created(j);
+    etcd_value_text(leader, text, sizeof(text));
+    json_decref(answer);
+    return leads ? 0 : etcd_lost(j, text, e);
+}
+
+struct lease {
+    uint64_t id, ttl_ns, valid_until;
+    uint64_t created; // create revision of `leader`, if it hangs on this lease
+};
+
+static int grant(const struct asker *a, struct lease *ret, struct err *e)
 {
     json_t *answer = NULL;
     uint64_t asked = etcd_now();
-    buf_clear(&j->body);
-    TRY(made(buf_printf(&j->body, "{\"TTL\":\"%d\"}", ETCD_TTL_SECONDS) == 0, e));
-    TRY(failed(etcd_ask(&j->asks, "/v3/lease/grant", &j->body, j->o.patience, &answer, e),
-               e));
-    j->lease = etcd_get_number(answer, "ID");
+    buf_clear(a->body);
+    TRY(made(buf_printf(a->body, "{\"TTL\":\"%d\"}", ETCD_TTL_SECONDS) == 0, e));
+    TRY(failed(
+        etcd_ask(a->client, "/v3/lease/grant", a->body, a->j->o.patience, &answer, e),
+        e));
     uint64_t seconds = etcd_get_number(answer, "TTL");
+    *ret = (struct lease){.id = etcd_get_number(answer, "ID"),
+                          .ttl_ns = seconds * SECOND_NS,
+                          .valid_until = asked + seconds * SECOND_NS};
     json_decref(answer);
-    if (j->lease == 0 || seconds == 0 || seconds > 3600)
+    if (ret->id == 0 || seconds == 0 || seconds > 3600)
         return err_set(e, TUG_EIO, "etcd at %s gives no lease",
-                       j->place.endpoints[j->asks.at]);
-    j->ttl_ns = seconds * SECOND_NS;
-    j->valid_until = asked + j->ttl_ns;
+                       a->j->place.endpoints[a->client->at]);
     return 0;
 }
 
-// Makes the transaction that creates the key if it is not there.
-static bool make_taking(struct etcd_journal *j)
+// Makes the transaction that creates the key if it is missing. With `again` it also
+// checks that no other scheduler has written `head` since this one has.
+static bool make_taking(const struct asker *a, const struct lease *l, bool again)
 {
-    char key[ETCD_KEY_MAX];
-    struct buf *b = &j->body;
-    etcd_key(key, j, "leader");
+    char key[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
+    struct buf *b = a->body;
+    etcd_key(key, a->j, "leader");
+    etcd_key(head, a->j, "head");
     buf_clear(b);
-    return buf_printf(b, "{\"compare\":[{\"target\":\"CREATE\",\"result\":\"EQUAL\","
-                         "\"create_revision\":\"0\",") == 0 &&
-           etcd_add_text(b, "key", key) == 0 &&
+    bool ok = buf_printf(b, "{\"compare\":[{\"target\":\"CREATE\",\"result\":\"EQUAL\","
+                            "\"create_revision\":\"0\",") == 0 &&
+              etcd_add_text(b, "key", key) == 0;
+    if (ok && again)
+        ok = buf_printf(b,
+                        "},{\"target\":\"MOD\",\"result\":\"EQUAL\","
+                        "\"mod_revision\":\"%" PRIu64 "\",",
+                        head_of(a->j)) == 0 &&
+             etcd_add_text(b, "key", head) == 0;
+    return ok &&
            buf_printf(b, "}],\"success\":[{\"request_put\":{\"lease\":\"%" PRIu64 "\",",
-                      j->lease) == 0 &&
+                      l->id) == 0 &&
            etcd_add_text(b, "key", key) == 0 && buf_add(b, ",", 1) == 0 &&
-           etcd_add_text(b, "value", j->about) == 0 && buf_add(b, "}}]}", 4) == 0;
+           etcd_add_text(b, "value", a->j->about) == 0 && buf_add(b, "}}]}", 4) == 0;
+}
+
+static int own_lease(struct etcd_journal *j, const struct lease *l)
+{
+    pthread_mutex_lock(&j->mutex);
+    j->lease = l->id;
+    j->ttl_ns = l->ttl_ns;
+    j->valid_until = l->valid_until;
+    j->created = l->created;
+    etcd_journal_tell(j);
+    pthread_mutex_unlock(&j->mutex);
+    return 0;
 }
 
 // Tries to create the key, and sets *ret_mine to whether this scheduler has it. The
@@ -104,19 +172,22 @@ static bool make_taking(struct etcd_journal *j)
 static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
 {
     json_t *answer = NULL;
-    TRY(made(make_taking(j), e));
+    struct lease l;
+    const struct asker a = asker_of(j);
+    TRY(grant(&a, &l, e));
+    TRY(made(make_taking(&a, &l, false), e));
     int rc = etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e);
     json_decref(answer);
     answer = NULL;
     if (rc == ETCD_NOT_FOUND) // etcd was slow and the lease has ended: needs a new lease
         return 0;
     TRY(failed(rc, e));
-    TRY(ask_range(j, "leader", &answer, e));
+    TRY(ask_range(&a, "leader", &answer, e));
     const json_t *entry = first(answer);
-    *ret_mine = entry != NULL && etcd_get_number(entry, "lease") == j->lease;
-    j->created = etcd_get_number(entry, "create_revision");
+    *ret_mine = entry != NULL && etcd_get_number(entry, "lease") == l.id;
+    l.created = etcd_get_number(entry, "create_revision");
     json_decref(answer);
-    return 0;
+    return own_lease(j, &l);
 }
 
 static void say_waits(const struct etcd_journal *j, const json_t *leader, bool *said)
@@ -135,22 +206,40 @@ static void say_waits(const struct etcd_journal *j, const json_t *leader, bool *
     j->o.say(j->o.ctx, line);
 }
 
+// Gets the revision at which `head` was last written, and its value.
+static int read_head(struct etcd_journal *j, uint64_t *ret, char *text, size_t cap,
+                     struct err *e)
+{
+    json_t *answer = NULL;
+    const struct asker a = asker_of(j);
+    TRY(ask_range(&a, "head", &answer, e));
+    const json_t *entry = first(answer);
+    *ret = etcd_get_number(entry, "mod_revision");
+    if (entry != NULL)
+        etcd_value_text(entry, text, cap);
+    json_decref(answer);
+    return 0;
+}
+
 static int take_key(struct etcd_journal *j, bool *said, struct err *e)
 {
+    char ignored[ETCD_LOG_MAX];
     bool mine = false;
+    const struct asker a = asker_of(j);
     while (!mine) {
         json_t *answer = NULL;
-        TRY(ask_range(j, "leader", &answer, e));
+        TRY(ask_range(&a, "leader", &answer, e));
         const json_t *leader = first(answer);
-        bool free = leader == NULL;
+        bool free = leader == NULL, begins = !free && !*said;
         if (!free)
             say_waits(j, leader, said);
         json_decref(answer);
+        if (begins)
+            TRY(read_head(j, &j->waited_head, ignored, sizeof(ignored), e));
         if (!free && interrupt_comes(&j->o.interrupt, LOOK_MS))
             return err_set(e, TUG_EINTERRUPTED, "interrupted");
         if (!free)
             continue;
-        TRY(grant(j, e));
         TRY(try_take(j, &mine, e));
         if (!mine)
             etcd_lease_give_up(j);
@@ -160,23 +249,11 @@ static int take_key(struct etcd_journal *j, bool *said, struct err *e)
 
 // Reads the name of the log that counts. Only the leader changes it, and this scheduler is
 // the leader.
-static int read_head(struct etcd_journal *j, struct err *e)
-{
-    json_t *answer = NULL;
-    TRY(ask_range(j, "head", &answer, e));
-    const json_t *entry = first(answer);
-    j->head = etcd_get_number(entry, "mod_revision");
-    if (entry != NULL)
-        etcd_value_text(entry, j->log, sizeof(j->log));
-    json_decref(answer);
-    return 0;
-}
-
 int etcd_lease_take(struct etcd_journal *j, bool *ret_waited, struct err *e)
 {
     *ret_waited = false;
     TRY(take_key(j, ret_waited, e));
-    return read_head(j, e);
+    return read_head(j, &j->head, j->log, sizeof(j->log), e);
 }
 
 // ---------------------------------------------------------------- staying the leader
@@ -197,7 +274,57 @@ static void renewed(struct etcd_journal *j, uint64_t asked)
     pthread_mutex_unlock(&j->mutex);
 }
 
-// Asks once to renew the lease; returns false if there was no answer.
+// Takes the lease again if it has ended, because etcd or this machine was stopped, and no
+// other scheduler has led since: each one that leads writes `head` before it says
+// anything. Returns false if that is not known yet.
+static bool take_again(const struct asker *a, struct lease *ret, bool *ret_mine,
+                       struct err *e)
+{
+    json_t *answer = NULL;
+    struct err why = {0};
+    char text[ETCD_HOST_MAX];
+    if (grant(a, ret, &why) != 0 || !make_taking(a, ret, true))
+        return false;
+    if (etcd_ask_once(a->client, "/v3/kv/txn", a->body, beat_seconds, &answer, &why) !=
+        ETCD_OK)
+        return false;
+    bool made = json_is_true(json_object_get(answer, "succeeded"));
+    json_decref(answer);
+    answer = NULL;
+    if (ask_range(a, "leader", &answer, &why) != 0)
+        return false;
+    const json_t *leader = first(answer);
+    uint64_t of = etcd_get_number(leader, "lease");
+    etcd_value_text(leader, text, sizeof(text));
+    ret->created = etcd_get_number(leader, "create_revision");
+    json_decref(answer);
+    *ret_mine = of == ret->id;
+    if (!*ret_mine)
+        (void)etcd_lost(a->j, text, e);
+    // The key of the old lease may be there a little longer than that.
+    return *ret_mine || (!made && (of == 0 || of != a->j->lease));
+}
+
+static void lease_ended(struct etcd_journal *j, struct buf *body)
+{
+    struct lease l;
+    struct err why = {0};
+    bool mine = false;
+    const struct asker a = {j, &j->beats, body};
+    if (!take_again(&a, &l, &mine, &why))
+        return; // the next beat tries again
+    if (!mine) {
+        etcd_journal_fail(j, &why);
+        return;
+    }
+    (void)own_lease(j, &l);
+    if (j->o.say != NULL)
+        j->o.say(j->o.ctx,
+                 "etcd had ended this scheduler's lease, and no other scheduler "
+                 "has led since, so this one goes on with a new lease");
+}
+
+// Asks once for another period; returns false if there was no answer.
 static bool beat(struct etcd_journal *j, struct buf *body)
 {
     json_t *answer = NULL;
@@ -213,10 +340,10 @@ static bool beat(struct etcd_journal *j, struct buf *body)
                  etcd_get_number(result, "TTL") == 0);
     bool done = kind == ETCD_OK && etcd_get_number(result, "TTL") > 0;
     json_decref(answer);
-    if (lost)
-        (void)etcd_lost(j, NULL, &why);
-    if (lost || kind == ETCD_REFUSED)
+    if (kind == ETCD_REFUSED)
         etcd_journal_fail(j, &why);
+    if (lost)
+        lease_ended(j, body);
     if (done)
         renewed(j, asked);
     return done;

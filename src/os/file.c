@@ -417,17 +417,48 @@ static int is_taken(const char *path, int fd, struct err *e)
     return err_set(e, TUG_EUSAGE, "'%s' is in use by another process%s", path, who);
 }
 
-int file_lock_dir(const char *path, int *ret_lock, struct err *e)
+static int lock_now(int fd, int how)
+{
+    int rc;
+    do
+        rc = flock(fd, how | LOCK_NB);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+static int not_locked(const char *path, int fd, struct err *e)
+{
+    if (errno == EWOULDBLOCK)
+        return is_taken(path, fd, e);
+    if (errno == EOPNOTSUPP || errno == ENOSYS)
+        return 0;
+    return err_sys(e, TUG_EIO, "cannot lock the directory '%s'", path);
+}
+
+// Takes the first lock, if it is not 0, and then the second one in its place.
+static int take_lock(const char *path, int first, int second, int *ret_lock,
+                     struct err *e)
 {
     *ret_lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*ret_lock < 0)
         return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
-    if (flock(*ret_lock, LOCK_EX | LOCK_NB) == 0)
+    if ((first == 0 || lock_now(*ret_lock, first) == 0) &&
+        lock_now(*ret_lock, second) == 0)
         return 0;
-    int rc = errno == EWOULDBLOCK ? is_taken(path, *ret_lock, e) : 0;
+    int rc = not_locked(path, *ret_lock, e);
     close(*ret_lock);
     *ret_lock = -1;
     return rc;
+}
+
+int file_lock_dir(const char *path, int *ret_lock, struct err *e)
+{
+    return take_lock(path, 0, LOCK_EX, ret_lock, e);
+}
+
+int file_share_dir(const char *path, bool joins, int *ret_lock, struct err *e)
+{
+    return take_lock(path, joins ? 0 : LOCK_EX, LOCK_SH, ret_lock, e);
 }
 
 void file_unlock_dir(int lock)

@@ -70,9 +70,13 @@ int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if the direct
 int file_sync_dir(const char *path, struct err *e);
 
 // Locks a directory for this process until file_unlock_dir, or until the process ends.
-// Returns TUG_EUSAGE if another process has the lock, naming it if the system knows it.
-// On a file system without locks, sets *ret_lock to -1 and returns 0.
+// Returns TUG_EUSAGE if another process has the lock, naming it if the system knows it,
+// and TUG_EIO if the system cannot lock it. On a file system without locks, sets *ret_lock
+// to -1 and returns 0.
 int file_lock_dir(const char *path, int *ret_lock, struct err *e);
+// Does the same for one of several processes that have the lock together: `joins` says
+// whether another one may have it already. No process has the lock of file_lock_dir then.
+int file_share_dir(const char *path, bool joins, int *ret_lock, struct err *e);
 void file_unlock_dir(int lock); // -1 is fine
 
 bool file_exists(const char *path);

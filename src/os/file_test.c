@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -376,6 +378,49 @@ static void test_lock_dir(void **state)
     assert_int_equal(file_lock_dir(files_in("none"), &first, &e), TUG_EIO);
 }
 
+// Failures of flock that tests inject: the function of the C library is replaced.
+static int flock_fails;
+
+int flock(int fd, int operation)
+{
+    if (flock_fails == 0)
+        return (int)syscall(SYS_flock, fd, operation);
+    errno = flock_fails;
+    return -1;
+}
+
+static void test_share_dir(void **state)
+{
+    (void)state;
+    int first, second, third;
+    struct err e;
+    assert_int_equal(file_share_dir(files_dir, false, &first, &e), 0);
+    assert_int_equal(file_share_dir(files_dir, true, &second, &e), 0);
+    assert_int_equal(file_share_dir(files_dir, false, &third, &e), TUG_EUSAGE);
+    assert_int_equal(file_lock_dir(files_dir, &third, &e), TUG_EUSAGE);
+    file_unlock_dir(first);
+    file_unlock_dir(second);
+    assert_int_equal(file_lock_dir(files_dir, &third, &e), 0);
+    assert_int_equal(file_share_dir(files_dir, true, &first, &e), TUG_EUSAGE);
+    file_unlock_dir(third);
+}
+
+// Only a file system without locks counts as one.
+static void test_lock_fails(void **state)
+{
+    (void)state;
+    int lock;
+    struct err e;
+    flock_fails = ENOLCK;
+    assert_int_equal(file_lock_dir(files_dir, &lock, &e), TUG_EIO);
+    assert_int_equal(lock, -1);
+    assert_non_null(strstr(e.text, "cannot lock the directory"));
+    flock_fails = EOPNOTSUPP;
+    assert_int_equal(file_lock_dir(files_dir, &lock, &e), 0);
+    assert_int_equal(lock, -1);
+    flock_fails = 0;
+}
+
 static void test_logs(void **state)
 {
     (void)state;
@@ -431,6 +476,8 @@ int main(void)
         cmocka_unit_test(test_logs),
         cmocka_unit_test(test_make_dir),
         cmocka_unit_test(test_lock_dir),
+        cmocka_unit_test(test_share_dir),
+        cmocka_unit_test(test_lock_fails),
         cmocka_unit_test(test_remove_tree),
         cmocka_unit_test(test_remove_deep),
         cmocka_unit_test(test_lock_file),

@@ -490,6 +490,14 @@ static int check_new_out(const char *out, const char *publish, struct err *e)
                      out);
 }
 
+static int lock_now(const struct train_config *c, int *ret_lock, struct err *e)
+{
+    const struct train_cluster *of = c->cluster;
+    if (of != NULL && of->shares_out)
+        return file_share_dir(c->out, of->took_over, ret_lock, e);
+    return file_lock_dir(c->out, ret_lock, e);
+}
+
 // Locks --out. With --state, another process may have driven the run until now, and may
 // take a moment to end: its scheduler has just lost the cluster.
 static int lock_out(const struct train_config *c, int *ret_lock, struct err *e)
@@ -498,8 +506,8 @@ static int lock_out(const struct train_config *c, int *ret_lock, struct err *e)
     struct err why = {0};
     bool told = false, waits = c->cluster != NULL && c->cluster->keeps;
     int rc;
-    while ((rc = file_lock_dir(c->out, ret_lock, &why)) == TUG_EUSAGE && waits &&
-           now < until && (c->interrupted == NULL || !atomic_load(c->interrupted))) {
+    while ((rc = lock_now(c, ret_lock, &why)) == TUG_EUSAGE && waits && now < until &&
+           (c->interrupted == NULL || !atomic_load(c->interrupted))) {
         if (!told)
             log_warn("waiting up to %d s for the scheduler before this one: %s",
                      OTHER_SECONDS, why.text);

@@ -83,6 +83,15 @@ struct train_cluster {
     // pass to go on with, or NULL.
     bool keeps;
     const struct kept_run *kept; // train/saved/kept_run.h
+    // For the driver of a scheduler with a lease in etcd, which may lose it to another
+    // one. That one shares the lock of `out`, since a scheduler that is stopped keeps the
+    // lock. `took_over`: this scheduler is such another one.
+    bool shares_out, took_over;
+    const atomic_bool *replaced; // ends the driver's waits; NULL: none does
+    // Waits until this process may write its results. Returns an error if another one may
+    // write them instead. NULL: it always may.
+    int (*may_write)(void *ctx, struct err *e);
+    void *may_write_ctx;
 };
 
 // A report to a listener, sent a few times a second about the pass so far, and once about

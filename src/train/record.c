@@ -33,6 +33,7 @@ static int open_events(struct run *r, struct err *e)
 
 int record_open(struct run *r, struct err *e)
 {
+    TRY(run_may_write(r, e));
     TRY(history_begin_file(r->history, r->config->history_file, e));
     return open_events(r, e);
 }
@@ -58,6 +59,7 @@ int record_pass(struct run *r, const struct record_of_pass *pass, struct err *e)
             p.valid[k] = history_score(&pass->valid[k]);
     }
     TRY(history_add(r->history, &p, e));
+    TRY(run_may_write(r, e));
     if (r->unrecorded.text[0] == '\0' &&
         history_append(r->history, r->config->history_file, &why) != 0)
         r->unrecorded = why;

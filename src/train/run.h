@@ -175,6 +175,8 @@ int run_open_source(struct source **ret, const struct run *r,
 int run_open_reader(struct run *r, struct err *e);
 
 bool run_interrupted(const struct run *r);
+// Returns an error if another process may write the results of this run instead.
+int run_may_write(const struct run *r, struct err *e);
 // Returns whether an interrupted run saves its progress.
 bool run_saves_when_interrupted(const struct run *r);
 // Returns whether the run was interrupted and leaves its pass unfinished

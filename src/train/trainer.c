@@ -38,6 +38,12 @@ bool run_interrupted(const struct run *r)
     return r->config->interrupted != NULL && atomic_load(r->config->interrupted);
 }
 
+int run_may_write(const struct run *r, struct err *e)
+{
+    const struct train_cluster *c = r->config->cluster;
+    return c != NULL && c->may_write != NULL ? c->may_write(c->may_write_ctx, e) : 0;
+}
+
 bool run_saves_when_interrupted(const struct run *r)
 {
     return r->config->out != NULL && !r->config->all_or_nothing;

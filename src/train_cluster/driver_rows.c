@@ -178,6 +178,11 @@ static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
     return 0;
 }
 
+static int may_commit(void *ctx, struct err *e)
+{
+    return run_may_write(ctx, e);
+}
+
 static struct saved_rows driver_rows_saved(struct run *r, bool best)
 {
     return (struct saved_rows){.model = &r->parameters.model,
@@ -185,6 +190,7 @@ static struct saved_rows driver_rows_saved(struct run *r, bool best)
                                .best = best,
                                .fetch = fetch_part,
                                .count = count_rows,
+                               .may_commit = may_commit,
                                .save = r->config->table != NULL ? driver_save_tables
                                                                 : NULL};
 }

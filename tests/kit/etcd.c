@@ -77,7 +77,9 @@ void kit_etcd_start(struct kit_etcd *s)
                     "--initial-cluster",
                     cluster,
                     "--log-level=warn",
-                    s->cert != NULL ? cert : NULL,
+                    s->token != NULL  ? (char *)(uintptr_t)s->token
+                    : s->cert != NULL ? cert
+                                      : NULL,
                     key,
                     s->ca != NULL ? ca : NULL,
                     "--client-cert-auth",

@@ -7,10 +7,10 @@
 #include <sys/types.h>
 
 struct kit_etcd {
-    unsigned port, peer; // for clients, and for other members
-    const char *ca, *cert,
-        *key;  // PEM files; NULL: plain HTTP. With `ca`, clients need one
-    pid_t pid; // 0: it does not run
+    unsigned port, peer;         // of clients, and of other members
+    const char *ca, *cert, *key; // PEM files; NULL: plain HTTP. `ca`: clients need one
+    const char *token;           // the option --auth-token; NULL: none
+    pid_t pid;                   // 0: it does not run
 };
 
 // Skips the test if etcd is not installed.

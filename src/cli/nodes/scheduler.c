@@ -107,6 +107,7 @@ struct process {
     struct train_setup setup;
     struct train_result result;
     pthread_t driver;
+    atomic_bool replaced; // another scheduler may have taken over
     atomic_bool driver_over;
     int driver_rc;
     struct err driver_error;
@@ -296,6 +297,26 @@ static void *drive(void *arg)
     return NULL;
 }
 
+// Waits until this scheduler's lease holds, if it has one.
+static int may_write(void *process, struct err *e)
+{
+    struct process *p = process;
+    if (atomic_load(&p->replaced))
+        return err_set(e, TUG_EIO, "another scheduler may have taken over the training");
+    return p->journal != NULL ? journal_wait(p->journal, e) : 0;
+}
+
+// Lets the driver end when another scheduler takes over.
+static void fence_driver(struct process *p, const struct scheduler_values *v)
+{
+    struct train_cluster *c = &p->setup.cluster;
+    c->shares_out = v->state != NULL && etcd_is(v->state);
+    c->took_over = scheduler_generation(p->scheduler) > 1;
+    c->replaced = &p->replaced;
+    c->may_write = may_write;
+    c->may_write_ctx = p;
+}
+
 // Gives the driver the note of the pass that the driver before it had opened.
 static int take_note(struct process *p, struct err *e)
 {
@@ -308,7 +329,8 @@ static int take_note(struct process *p, struct err *e)
     return 0;
 }
 
-static int begin_driver(struct process *p, const struct training *t, struct err *e)
+static int begin_driver(struct process *p, const struct scheduler_values *v,
+                        const struct training *t, struct err *e)
 {
     if (t == NULL)
         return 0;
@@ -321,6 +343,7 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
     TRY(train_open_log(t->values, t->options, &p->node.node, e));
     p->setup.config.facts = p->facts;
     TRY(take_note(p, e));
+    fence_driver(p, v);
     if (t->values->http != NULL)
         log_warn("--http of the training has no effect on a cluster: use tug launch "
                  "--http HOST:PORT, or give it to tug scheduler, server and worker");
@@ -382,7 +405,8 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
                           const struct err *why, struct err *e)
 {
     const struct err *end = why;
-    if (p->drives && p->driver_rc == TUG_EINTERRUPTED) {
+    bool silent = scheduler_silent(p->scheduler);
+    if (p->drives && p->driver_rc == TUG_EINTERRUPTED && !silent) {
         train_report_interrupted(&p->setup, &p->result, (uint32_t)v->servers,
                                  (uint32_t)v->workers, &p->driver_error);
         end = &p->driver_error; // the driver's error names the checkpoint
@@ -397,7 +421,8 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
     int code = end->code;
     if (e != NULL) {
         *e = *end;
-        name_checkpoint(p, e);
+        if (!silent) // the next scheduler goes on by itself
+            name_checkpoint(p, e);
     }
     return code;
 }
@@ -440,7 +465,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
     }
     TRY(open_scheduler(p, v, t != NULL, e));
     TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, p->journal, e));
-    TRY(begin_driver(p, t, e));
+    TRY(begin_driver(p, v, t, e));
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)
         rc = process_serve(p, &why, e);
@@ -449,6 +474,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
     if (rc == 0 && v->tells_late)
         rc = tell_late(p, &why, e);
     if (p->drives) {
+        atomic_store(&p->replaced, scheduler_silent(p->scheduler));
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the driver ends when the cluster has ended
     }
@@ -502,6 +528,7 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     if (p->journal != NULL)
         journal_wake_by(p->journal, NULL, NULL);
     van_free(p->van);
+    scheduler_forget(p->scheduler);
     scheduler_close(p->scheduler);
     journal_close(p->journal);
     train_setup_close(&p->setup);

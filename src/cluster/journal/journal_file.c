@@ -242,6 +242,18 @@ static int take_file(struct file_journal *f, struct err *e)
     return 0;
 }
 
+// Keeps other schedulers out.
+static int lock_journal(struct file_journal *f, const char *dir, struct err *e)
+{
+    TRY(file_lock_dir(dir, &f->lock, e));
+    if (f->lock >= 0)
+        return 0;
+    return err_set(e, TUG_EIO,
+                   "'%s' is on a file system without locks, so a second scheduler could "
+                   "use it at the same time; name a directory on a local disk",
+                   dir);
+}
+
 int journal_open(struct journal **ret, const char *dir, struct err *e)
 {
     struct file_journal *f = mem_zalloc(sizeof(*f));
@@ -253,7 +265,7 @@ int journal_open(struct journal **ret, const char *dir, struct err *e)
     if (rc == 0)
         rc = file_make_dir(dir, e);
     if (rc == 0)
-        rc = file_lock_dir(dir, &f->lock, e);
+        rc = lock_journal(f, dir, e);
     if (rc == 0)
         rc = file_exists(f->path) ? take_file(f, e) : make_file(f, "", 0, e);
     if (rc != 0) {

@@ -543,9 +543,19 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why)
     return s->finished;
 }
 
+bool scheduler_silent(const struct scheduler *s)
+{
+    return s->replaced || scheduler_cannot_write(s);
+}
+
 const struct roster *scheduler_roster(const struct scheduler *s)
 {
     return &s->roster;
+}
+
+uint64_t scheduler_generation(const struct scheduler *s)
+{
+    return s->generation;
 }
 
 const char *scheduler_address(const struct scheduler *s)

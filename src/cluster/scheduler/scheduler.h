@@ -96,6 +96,15 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
 // more, and another scheduler may have the cluster.
 bool scheduler_cannot_write(const struct scheduler *s);
 
+// Empties the journal of a cluster that has ended, so that the next scheduler begins a
+// cluster. Call it last: a scheduler that is killed earlier ends again when it is started
+// again, and does not wait for members that have left.
+void scheduler_forget(struct scheduler *s);
+
+// Returns true once this scheduler was replaced or cannot write its journal. The cluster
+// may then have another scheduler, so nothing of this process may act for it any more.
+bool scheduler_silent(const struct scheduler *s);
+
 const struct roster *scheduler_roster(const struct scheduler *s);
 
 // The progress of the newest plan. `left` and `done`: the number of moves;
@@ -112,6 +121,9 @@ struct scheduler_moves scheduler_moves(const struct scheduler *s);
 // scheduler_over returns whether the run is over already.
 struct wire_text scheduler_note_of_pass(const struct scheduler *s);
 bool scheduler_over(const struct scheduler *s);
+
+// Returns how many schedulers were started with the journal; 1 without one.
+uint64_t scheduler_generation(const struct scheduler *s);
 
 // Returns the address at which the scheduler with the same journal listened before, where
 // members look for it; empty if this scheduler begins a cluster.

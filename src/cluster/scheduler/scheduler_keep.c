@@ -151,15 +151,27 @@ static void keep_failed(struct scheduler *s, const struct err *why)
     outbox_drop(&k->out);
 }
 
-// The cluster has ended: a later scheduler begins a new one.
-static void keep_nothing(struct scheduler *s)
+// The cluster has ended. Waits until the journal knows that, as no later tick may come.
+static void keep_end(struct scheduler *s)
 {
     struct keep *k = s->keep;
     struct err why = {0};
-    k->state = journal_wait(k->journal, &why) == 0 ? KEEP_ENDED : KEEP_FAILED;
-    if (k->state == KEEP_ENDED && journal_replace(k->journal, "", 0, &why) == 0)
-        (void)journal_wait(k->journal, &why);
+    int rc = journal_wait(k->journal, &why);
+    if (rc == 0)
+        rc = keep_changes(s, &why);
+    if (rc == 0)
+        rc = journal_wait(k->journal, &why);
+    k->state = rc == 0 ? KEEP_ENDED : KEEP_FAILED;
     send_all(s);
+}
+
+void scheduler_forget(struct scheduler *s)
+{
+    struct keep *k = s != NULL ? s->keep : NULL;
+    struct err why = {0};
+    if (k != NULL && k->state == KEEP_ENDED &&
+        journal_replace(k->journal, "", 0, &why) == 0)
+        (void)journal_wait(k->journal, &why);
 }
 
 void scheduler_keep_tick(struct scheduler *s)
@@ -173,10 +185,6 @@ void scheduler_keep_tick(struct scheduler *s)
         return;
     }
     int ready = journal_ready(k->journal, &why);
-    if (ready == 1 && s->finished) {
-        keep_nothing(s);
-        return;
-    }
     if (ready == 1) {
         outbox_release_sealed(&k->out, s->van);
         ready = keep_changes(s, &why);
@@ -186,10 +194,10 @@ void scheduler_keep_tick(struct scheduler *s)
     }
     if (ready < 0)
         keep_failed(s, &why);
+    else if (s->finished)
+        keep_end(s);
     else if (ready == 1)
         send_all(s);
-    else if (s->finished)
-        keep_nothing(s);
 }
 
 bool scheduler_cannot_write(const struct scheduler *s)

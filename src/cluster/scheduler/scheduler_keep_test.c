@@ -248,6 +248,30 @@ static void test_killed_at_any_time(void **state)
     }
 }
 
+// A scheduler that is killed after the end of its cluster, before it has emptied its
+// journal, ends again when it is started again; no member comes back.
+static void test_killed_after_the_end(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 1, UINT64_MAX, false);
+    while (!scheduler_finished(w.s, NULL))
+        step(&w);
+    check_good_end(&w);
+    uint64_t before = sim_now(w.sim);
+    restart(&w);
+    struct err why = {0};
+    assert_int_equal(w.s->generation, 2);
+    while (!scheduler_finished(w.s, &why) && sim_now(w.sim) < before + SECONDS)
+        step(&w);
+    assert_true(scheduler_finished(w.s, &why));
+    assert_int_equal(why.code, 0);
+    scheduler_forget(w.s);
+    restart(&w);
+    assert_int_equal(w.s->generation, 1);
+    end(&w);
+}
+
 // The scheduler dies at each of its writes, before the write is durable or right after
 // it, in both cases before any message that waits for the write is sent.
 static void test_killed_at_each_write(void **state)
@@ -456,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_journal_has_the_state),
         cmocka_unit_test(test_killed_at_any_time),
+        cmocka_unit_test(test_killed_after_the_end),
         cmocka_unit_test(test_killed_at_each_write),
         cmocka_unit_test(test_guests_of_the_same_number),
         cmocka_unit_test(test_silent_while_the_journal_waits),

@@ -220,6 +220,8 @@ int saved_write(const char *out, struct team *team,
         rc = history_write(run->history, dir, e);
     if (rc == 0)
         rc = saved_run_print(run, &m.about, e);
+    if (rc == 0 && model->may_commit != NULL)
+        rc = model->may_commit(model->ctx, e);
     if (rc == 0)
         rc = save_commit(out, &m, keep > 0 ? keep : 1, e);
     else

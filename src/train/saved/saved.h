@@ -51,6 +51,8 @@ struct saved_rows {
     // tables to *m. NULL: this process writes the rows.
     int (*save)(void *ctx, const char *dir, struct save_manifest *m,
                 struct saved_run *run, struct err *e);
+    // Returns an error if another process may write the save instead. NULL: none may.
+    int (*may_commit)(void *ctx, struct err *e);
 };
 
 // Writes the next save under `out`, which the caller has locked, with the rows of each
