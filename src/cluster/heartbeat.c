@@ -74,7 +74,7 @@ static void heartbeat_on_message(void *ctx, van_link link, struct van_message *m
     if (news == SESSION_GREETED)
         h->next = now;
     else if (news == SESSION_REFUSED)
-        h->next = now + SECOND_NS;
+        h->next = session_may_retry(&h->s, h->node->scheduler) ? now : now + SECOND_NS;
     leave_replaced(h, now);
     if (news == SESSION_MESSAGE && h->s.state == SESSION_OPEN)
         take_answer(h, m, now);

@@ -418,7 +418,10 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
             member_join(m, now);
         break;
     case SESSION_REFUSED:
-        member_refused(m, &m->s.why);
+        if (session_may_retry(&m->s, m->scheduler))
+            m->s.due = now;
+        else
+            member_refused(m, &m->s.why);
         break;
     case SESSION_MESSAGE:
         heard(m, msg, now);

@@ -4,6 +4,8 @@
 #include "cluster/session.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "cluster/proof.h"
 #include "os/clock.h"
@@ -68,11 +70,48 @@ static void wait_longer(struct session *s, uint64_t now)
     s->due = now + s->wait;
 }
 
+// Returns where an address begins in a list, and *ret_n its length; NULL if it is not there.
+static const char *find_address(const char *list, const char *one, size_t *ret_n)
+{
+    for (const char *at = list;; at++) {
+        *ret_n = strcspn(at, ",");
+        if (strlen(one) == *ret_n && memcmp(at, one, *ret_n) == 0)
+            return at;
+        at += *ret_n;
+        if (*at == '\0')
+            return NULL;
+    }
+}
+
+// Turns a list of addresses so that the one that has refused the session comes last.
+static const char *turn_list(char ret[VAN_ADDRESS_MAX], const char *list,
+                             const char *refused_by)
+{
+    size_t n;
+    const char *at = refused_by[0] != '\0' ? find_address(list, refused_by, &n) : NULL;
+    if (at == NULL || at[n] == '\0')
+        return list;
+    int len = snprintf(ret, VAN_ADDRESS_MAX, "%s,%.*s", at + n + 1, (int)(at + n - list),
+                       list);
+    return len >= 0 && len < VAN_ADDRESS_MAX ? ret : list;
+}
+
+bool session_may_retry(const struct session *s, const char *addresses)
+{
+    unsigned n = 1;
+    size_t len;
+    for (const char *at = addresses; (at = strchr(at, ',')) != NULL; at++)
+        n++;
+    return s->refusals < n && find_address(addresses, s->refused_by, &len) != NULL;
+}
+
 bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
                   uint64_t now)
 {
     assert(s->state == SESSION_CLOSED);
-    s->link = van_connect(s->side->van, address, timeout_ns);
+    char turned[VAN_ADDRESS_MAX];
+    s->link = van_connect(s->side->van, turn_list(turned, address, s->refused_by),
+                          timeout_ns);
     if (s->link != 0)
         s->state = SESSION_DIALLING;
     else
@@ -173,6 +212,9 @@ enum session_news session_message(struct session *s, van_link link,
                                         &m->m->welcome, &why))
         (void)agree(s, &m->m->welcome, &why);
     if (why.code != 0) {
+        snprintf(s->refused_by, sizeof(s->refused_by), "%s",
+                 van_peer(s->side->van, s->link));
+        s->refusals++;
         session_break(s, &why, now);
         return SESSION_REFUSED;
     }
@@ -180,6 +222,8 @@ enum session_news session_message(struct session *s, van_link link,
         s->generation = m->m->welcome.generation;
         s->state = SESSION_OPEN;
         s->wait = 0;
+        s->refused_by[0] = '\0';
+        s->refusals = 0;
     }
     bool open = s->state == SESSION_OPEN;
     if (greets || (open && (is_answer(m) || s->side->any_sign)))

@@ -61,7 +61,12 @@ struct session {
     uint64_t asked_at;   // time at which HELLO, PING or another question was last sent
     uint64_t generation; // the scheduler's generation in the other end's WELCOME; 0: none
     uint64_t told;       // the generation in the last HELLO on this link
-    struct err why;      // why the session closed the last time
+    uint8_t version; // newest version of the protocol that both ends of the link speak
+    struct err why;  // why the session closed the last time
+    // The address that refused the session the last time, "" after a WELCOME, and the
+    // number of refusals since the last WELCOME.
+    char refused_by[VAN_ADDRESS_MAX];
+    unsigned refusals;
 };
 
 enum session_news {
@@ -72,10 +77,15 @@ enum session_news {
     SESSION_MESSAGE, // the message is for the user; the session is open
 };
 
-// Connects a closed session. Returns false if memory is out; `due` then says when to try
-// again.
+// Connects a closed session. Of a list of addresses it tries the one that refused the
+// session last of all, since another one may be the scheduler's. Returns false if memory
+// is out; `due` then says when to try again.
 bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
                   uint64_t now);
+
+// Returns whether some address of the list has not refused the session since the last
+// WELCOME, so that the refusal is not final.
+bool session_may_retry(const struct session *s, const char *addresses);
 
 // The van's handler calls these functions. They return false or SESSION_NOT_ITS if the
 // link does not belong to the session.

@@ -112,8 +112,7 @@ static int wait_for(struct tool *t, int what, double seconds, struct err *e)
     return err_set(e, TUG_EIO, "%s has not answered for %.0f s", t->address, seconds);
 }
 
-int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
-              struct err *e)
+static int open_tool(struct tool *t, struct node *n, const char *address, struct err *e)
 {
     struct van_handler h = {
         .ctx = t,
@@ -135,11 +134,26 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
     // Only the scheduler may answer at this address.
     if (strcmp(t->address, n->scheduler) == 0)
         t->s.role = WIRE_SCHEDULER;
-    TRY(node_van(n, &t->side.van, &h, false, e));
+    return node_van(n, &t->side.van, &h, false, e);
+}
+
+static int dial_tool(struct tool *t, double seconds, struct err *e)
+{
     if (!session_dial(&t->s, t->address, (uint64_t)(seconds * 1e9), van_now(t->side.van)))
         return err_nomem(e, "a link");
     TRY(wait_for(t, SESSION_GREETING, seconds, e));
     return wait_for(t, SESSION_OPEN, seconds, e);
+}
+
+int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
+              struct err *e)
+{
+    TRY(open_tool(t, n, address, e));
+    int rc = dial_tool(t, seconds, e);
+    while (rc != 0 && t->s.refusals > 0 && t->s.state == SESSION_CLOSED &&
+           session_may_retry(&t->s, t->address))
+        rc = dial_tool(t, seconds, e);
+    return rc;
 }
 
 void tool_close(struct tool *t)

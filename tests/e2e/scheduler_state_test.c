@@ -184,6 +184,38 @@ static void test_alone(void **state)
     end(pids);
 }
 
+// Another cluster's scheduler at the first of two addresses refuses all processes and
+// tools, and they go on to the second one.
+static void test_refused_at_the_first_address(void **state)
+{
+    char list[64];
+    unsigned ports[] = {cluster_free_port(), cluster_free_port() + 1};
+    (void)state;
+    setenv("TUG_TOKEN",
+           "operator:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+           1);
+    snprintf(list, sizeof(list), "127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[1]);
+    cluster_start("other", "scheduler --cluster other --port %u --servers 1 --workers 0",
+                  ports[0]);
+    cluster_start("ours", "scheduler --port %u --servers 1 --workers 0", ports[1]);
+    cluster_await("other", "waiting for 1 server");
+    cluster_await("ours", "waiting for 1 server");
+    cluster_start("server", "server --scheduler %s", list);
+    cluster_await("ours", "all have joined");
+    poll(NULL, 0, 3500); // its heartbeats arrive, too
+    tug_ends(0, "status --scheduler %s", list);
+    assert_null(strstr(e2e_out, "dead"));
+    tug_ends(0, "stop --scheduler %s", list);
+    (void)cluster_wait("server", CLUSTER_PATIENCE);
+    (void)cluster_wait("ours", CLUSTER_PATIENCE);
+    // Where both refuse, a node ends with their reason.
+    tug_ends(2, "server --scheduler 127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[0]);
+    e2e_says("this is cluster");
+    tug_ends(0, "stop --cluster other --scheduler 127.0.0.1:%u", ports[0]);
+    (void)cluster_wait("other", CLUSTER_PATIENCE);
+    unsetenv("TUG_TOKEN");
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -218,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cluster_test(test_in_step),
         cluster_test(test_alone),
+        cluster_test(test_refused_at_the_first_address),
         cluster_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, begin_all, cluster_end);
