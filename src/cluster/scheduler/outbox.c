@@ -10,8 +10,8 @@
 #include "cluster/scheduler/scheduler_internal.h"
 #include "wire/wire.h"
 
-// Messages that may wait; further ones are lost, as on the network.
-enum { OUT_MAX = 1 << 16 };
+// Messages, and bytes of messages, that may wait; further ones are lost, as on the network.
+enum { OUT_MAX = 1 << 16, OUT_BYTES_MAX = 64 << 20 };
 
 // A message, an encoded roster, or the closing of the link.
 struct outgoing {
@@ -23,6 +23,11 @@ struct outgoing {
     void *body; // the body of the message, or NULL
     struct encoded_roster *roster;
 };
+
+static size_t outgoing_bytes(const struct outgoing *o)
+{
+    return o->frame.head.len + o->frame.body_bytes;
+}
 
 static void outgoing_free(struct outgoing *o)
 {
@@ -49,7 +54,8 @@ void outbox_send(struct outbox *b, van_link link, uint16_t type, uint64_t reques
     o->type = type;
     o->request = request;
     o->frame = WIRE_OUT_INIT;
-    bool ok = wire_encode(&o->frame, type, request, msg, false) == 0;
+    bool ok = wire_encode(&o->frame, type, request, msg, false) == 0 &&
+              b->bytes + outgoing_bytes(o) <= OUT_BYTES_MAX;
     if (ok && o->frame.body_bytes > 0) {
         o->body = mem_alloc(o->frame.body_bytes);
         ok = o->body != NULL;
@@ -59,7 +65,9 @@ void outbox_send(struct outbox *b, van_link link, uint16_t type, uint64_t reques
     if (!ok) {
         outgoing_free(o);
         b->n--;
+        return;
     }
+    b->bytes += outgoing_bytes(o);
 }
 
 void outbox_send_roster(struct outbox *b, van_link link, uint64_t request,
@@ -114,6 +122,7 @@ static void take_out(struct outbox *b, uint32_t n, struct van *v)
     for (uint32_t i = 0; i < n; i++) {
         if (v != NULL)
             send_one(v, &b->list[i]);
+        b->bytes -= outgoing_bytes(&b->list[i]);
         outgoing_free(&b->list[i]);
     }
     b->n -= n;

@@ -16,8 +16,9 @@ struct outgoing;
 struct outbox {
     struct outgoing *list;
     uint32_t n, cap;
-    // The first of these wait for the last group, the others for the next.
-    uint32_t sealed;
+    size_t bytes; // of messages in the list, without rosters
+    uint32_t
+        sealed; // the first of these wait for the last group, the others for the next
 };
 
 // Add a copy of a message, or a roster, of which one use is taken over. If memory is short
