@@ -6,8 +6,8 @@
 // The file, DIR/journal, has mode 0600, because it contains the key of sessions:
 //
 //   head    "tugjour1", a random number (u64), and a checksum of both (u64)
-//   group   "tgrp", the length of its bytes (u32), a checksum (u64), the bytes, and zeros
-//           up to a multiple of 8
+//   group   a mark (u32, computed from the random number and the group's place), the length
+//           of its bytes (u32), a checksum (u64), the bytes, and zeros up to a multiple of 8
 //
 // The checksum covers length, bytes, the random number and the group's place, so bytes of
 // another file, or of another place, are not taken for a group. A group is written only

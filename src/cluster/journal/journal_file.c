@@ -15,7 +15,7 @@
 #include "os/new_file.h"
 #include "van/mac.h"
 
-enum { FILE_MODE = 0600 };
+enum { FILE_MODE = 0600, ONLY_MINE = 0700, OF_OTHERS = 022, RIGHTS = 07777 };
 #define FILE_MAX ((size_t)4 << 30) // most bytes of a journal that is read
 
 struct file_journal {
@@ -242,12 +242,36 @@ static int take_file(struct file_journal *f, struct err *e)
     return 0;
 }
 
-// Keeps other schedulers out.
+// Refuses a directory in which another account could replace the file, which has the key
+// of sessions.
+static int check_dir(int fd, const char *dir, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return err_sys(e, TUG_EIO, "cannot use '%s'", dir);
+    if (st.st_uid != geteuid())
+        return err_set(e, TUG_EUSAGE,
+                       "'%s' belongs to another user (uid %u, you are %u), who could "
+                       "replace the journal; name another directory",
+                       dir, (unsigned)st.st_uid, (unsigned)geteuid());
+    if ((st.st_mode & OF_OTHERS) != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "other users may write in '%s' (mode %04o), and could replace the "
+                       "journal; run chmod go-w, or name another directory",
+                       dir, (unsigned)(st.st_mode & RIGHTS));
+    return 0;
+}
+
+// Makes the directory if it is missing, and keeps other schedulers out.
 static int lock_journal(struct file_journal *f, const char *dir, struct err *e)
 {
+    bool made = !file_exists(dir);
+    TRY(file_make_dir(dir, e));
     TRY(file_lock_dir(dir, &f->lock, e));
+    if (f->lock >= 0 && made && disk_set_mode(f->lock, ONLY_MINE) != 0)
+        return err_sys(e, TUG_EIO, "cannot make '%s' unreadable for other accounts", dir);
     if (f->lock >= 0)
-        return 0;
+        return check_dir(f->lock, dir, e);
     return err_set(e, TUG_EIO,
                    "'%s' is on a file system without locks, so a second scheduler could "
                    "use it at the same time; name a directory on a local disk",
@@ -262,8 +286,6 @@ int journal_open(struct journal **ret, const char *dir, struct err *e)
     f->base.ops = &file_ops;
     f->lock = f->fd = -1;
     int rc = file_join(f->path, dir, "journal", e);
-    if (rc == 0)
-        rc = file_make_dir(dir, e);
     if (rc == 0)
         rc = lock_journal(f, dir, e);
     if (rc == 0)

@@ -7,7 +7,6 @@
 #include "cluster/journal/journal.h"
 
 #define JOURNAL_MAGIC "tugjour1"
-#define JOURNAL_GROUP_MAGIC "tgrp"
 enum { JOURNAL_MAGIC_BYTES = 8, JOURNAL_ALIGN = 8 };
 
 // Both structs are written to the file as they lie in memory, so journals, like saves,
@@ -17,7 +16,7 @@ struct journal_head {
     uint64_t random, sum;
 };
 struct journal_group {
-    char magic[4];
+    uint32_t mark;
     uint32_t n;
     uint64_t sum;
 };

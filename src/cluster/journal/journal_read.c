@@ -18,6 +18,13 @@ void journal_head_make(struct journal_head *ret, uint64_t random)
     ret->sum = head_sum(ret);
 }
 
+// Returns what a group at this place begins with. The bytes of a group, which peers have
+// a part in, do not contain marks on purpose, so a search for groups computes few sums.
+static uint32_t mark_of(uint64_t random, uint64_t at)
+{
+    return (uint32_t)hash_bytes(&at, sizeof(at), ~random);
+}
+
 static uint64_t group_sum(uint64_t random, uint64_t at, const void *bytes, size_t n)
 {
     return hash_bytes(bytes, n, hash_bytes(&at, sizeof(at), random) + n);
@@ -26,8 +33,7 @@ static uint64_t group_sum(uint64_t random, uint64_t at, const void *bytes, size_
 void journal_group_make(struct journal_group *ret, uint64_t random, uint64_t at,
                         const void *bytes, size_t n)
 {
-    *ret = (struct journal_group){.n = (uint32_t)n};
-    memcpy(ret->magic, JOURNAL_GROUP_MAGIC, sizeof(ret->magic));
+    *ret = (struct journal_group){.mark = mark_of(random, at), .n = (uint32_t)n};
     ret->sum = group_sum(random, at, bytes, n);
 }
 
@@ -38,8 +44,8 @@ static bool is_group(const char *bytes, size_t n, uint64_t at, uint64_t random,
     if (at + sizeof(*ret) > n)
         return false;
     memcpy(ret, bytes + at, sizeof(*ret));
-    return memcmp(ret->magic, JOURNAL_GROUP_MAGIC, sizeof(ret->magic)) == 0 &&
-           ret->n <= JOURNAL_GROUP_MAX && ret->n <= n - at - sizeof(*ret) &&
+    return ret->mark == mark_of(random, at) && ret->n <= JOURNAL_GROUP_MAX &&
+           ret->n <= n - at - sizeof(*ret) &&
            group_sum(random, at, bytes + at + sizeof(*ret), ret->n) == ret->sum;
 }
 

@@ -11,6 +11,7 @@
 #include "cluster/journal/journal_internal.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/clock.h"
 #include "os/disk.h"
 
 // The texts of the groups that were read, with a "|" after each.
@@ -108,6 +109,55 @@ static void test_only_the_owner_can_read_it(void **state)
     assert_groups(dir, "y|");
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void test_directory_of_others_is_refused(void **state)
+{
+    (void)state;
+    const char *dir = files_in("others");
+    struct stat st;
+    struct err e = {0};
+    struct journal *j = open_in(dir);
+    journal_close(j);
+    assert_int_equal(stat(dir, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_equal(chmod(dir, 0755), 0);
+    assert_groups(dir, "");
+    assert_int_equal(chmod(dir, 0775), 0);
+    assert_int_equal(journal_open(&j, dir, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "other users may write in"));
+    assert_int_equal(chmod(dir, 0700), 0);
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chown(dir, 12345, 12345), 0);
+    assert_int_equal(journal_open(&j, dir, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "belongs to another user"));
+}
+
+// The search for a group behind a torn one takes time in proportion to the file, whatever a
+// member has put into the torn group.
+static void test_long_torn_tail(void **state)
+{
+    (void)state;
+    enum { BYTES = 8 << 20 };
+    const char *dir = files_in("tail"), *path = files_in("tail/journal");
+    struct journal *j = open_in(dir);
+    uint64_t begin = journal_bytes(j);
+    char *bytes = mem_zalloc(BYTES);
+    assert_non_null(bytes);
+    for (size_t i = 0; i + 8 <= BYTES; i += 8) {
+        uint32_t n = (uint32_t)(BYTES - i) / 2;
+        memcpy(bytes + i, "tgrp", 4);
+        memcpy(bytes + i + 4, &n, sizeof(n));
+    }
+    struct err e = {0};
+    assert_int_equal(journal_commit(j, bytes, BYTES, &e), 0);
+    journal_close(j);
+    assert_int_equal(truncate(path, (off_t)(begin + BYTES)), 0);
+    uint64_t from = clock_ns();
+    assert_groups(dir, "");
+    assert_true(clock_ns() - from < 10 * SECOND_NS);
+    mem_free(bytes);
 }
 
 static void test_a_second_process_is_refused(void **state)
@@ -322,6 +372,8 @@ int main(void)
         cmocka_unit_test(test_groups_come_back_in_order),
         cmocka_unit_test(test_replace_keeps_only_the_new_group),
         cmocka_unit_test(test_only_the_owner_can_read_it),
+        cmocka_unit_test(test_directory_of_others_is_refused),
+        cmocka_unit_test(test_long_torn_tail),
         cmocka_unit_test(test_a_second_process_is_refused),
         cmocka_unit_test(test_torn_tails),
         cmocka_unit_test(test_flipped_bits),
