@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/plan.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +18,7 @@
 #include "os/route.h"
 #include "os/runtime_dir.h"
 
+#define STATE_ENDS ".state" // of the names of states of schedulers
 enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 
 // ---------------------------------------------------------------- the whole run
@@ -101,6 +105,21 @@ static int foresee_address(struct plan *p, struct err *e)
     return err_set(e, TUG_EUSAGE, "--host: the name is too long");
 }
 
+// Removes the state of a launcher that was killed, unless a scheduler still has it.
+static void sweep_state(void *ctx, const char *path)
+{
+    const char *pid = strrchr(path, '-');
+    char *end;
+    long launcher = pid != NULL ? strtol(pid + 1, &end, 10) : 0;
+    int lock = -1;
+    (void)ctx;
+    if (launcher <= 0 || strcmp(end, STATE_ENDS) != 0 || kill((pid_t)launcher, 0) == 0 ||
+        errno != ESRCH || file_lock_dir(path, &lock, NULL) != 0)
+        return;
+    (void)file_remove_tree(path, NULL);
+    file_unlock_dir(lock);
+}
+
 // The state of the scheduler is of use only while the launcher lives, so it lies in the
 // user's runtime directory, and is removed at the end.
 static int choose_state(struct plan *p, struct err *e)
@@ -109,7 +128,8 @@ static int choose_state(struct plan *p, struct err *e)
     if (p->o->restarts == 0 || p->o->program)
         return 0;
     TRY(runtime_dir_make(dir, e));
-    snprintf(name, sizeof(name), "%.60s-%ld.state", p->o->cluster, (long)getpid());
+    runtime_dir_list_in(dir, "", STATE_ENDS, sweep_state, NULL);
+    snprintf(name, sizeof(name), "%.60s-%ld" STATE_ENDS, p->o->cluster, (long)getpid());
     TRY(file_join(p->state, dir, name, e));
     return file_remove_tree(p->state, e); // the state of an earlier attempt
 }

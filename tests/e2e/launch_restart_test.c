@@ -6,6 +6,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
@@ -181,6 +185,27 @@ static void what_cannot_be_kept_is_refused(void **state)
              "program would begin anew");
 }
 
+// Launch removes the state of a launcher that was killed, and no other one.
+static void states_of_the_dead_are_removed(void **state)
+{
+    (void)state;
+    pid_t dead = fork();
+    if (dead == 0)
+        _exit(0);
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+    assert_int_equal(mkdir("runtime", 0700), 0);
+    assert_int_equal(mkdir("runtime/tug", 0700), 0);
+    assert_int_equal(mkdir(files_path("runtime/tug/a-%d.state", dead), 0700), 0);
+    files_write(files_path("runtime/tug/a-%d.state/journal", dead), "x");
+    assert_int_equal(mkdir(files_path("runtime/tug/b-%d.state", getpid()), 0700), 0);
+    setenv("XDG_RUNTIME_DIR", files_in("runtime"), 1);
+    launch("swept", "--mode sync");
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    unsetenv("XDG_RUNTIME_DIR");
+    assert_int_not_equal(access(files_path("runtime/tug/a-%d.state", dead), F_OK), 0);
+    assert_int_equal(access(files_path("runtime/tug/b-%d.state", getpid()), F_OK), 0);
+}
+
 static int begin(void **state)
 {
     if (cluster_begin(state) != 0)
@@ -200,6 +225,7 @@ int main(void)
         cluster_test(server_killed),
         cluster_test(server_killed_without_saves),
         cluster_test(what_cannot_be_kept_is_refused),
+        cluster_test(states_of_the_dead_are_removed),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
