@@ -77,9 +77,9 @@ enum session_news {
     SESSION_MESSAGE, // the message is for the user; the session is open
 };
 
-// Connects a closed session. Of a list of addresses it tries the one that refused the
-// session last of all, since another one may be the scheduler's. Returns false if memory
-// is out; `due` then says when to try again.
+// Connects a closed session. If `address` is a list, the address that refused the session
+// last is tried last, since another one may be the scheduler's. Returns false if memory is
+// out; `due` then says when to try again.
 bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
                   uint64_t now);
 

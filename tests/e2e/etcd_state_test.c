@@ -168,7 +168,7 @@ static void test_long_silence_of_etcd(void **state)
 }
 
 // A leader that has lost its lease ends at once and without another save, although its
-// driver waits for answers. The next driver waits until --out is free.
+// driver waits for answers. The next driver shares the lock of --out, and does not wait.
 static void test_leader_with_driver_is_woken(void **state)
 {
     (void)state;
