@@ -192,7 +192,7 @@ enum etcd_answer etcd_ask_once(struct etcd_client *c, const char *path,
 {
     *ret = NULL;
     enum etcd_answer kind = send_as_user(c, path, body, seconds, ret, e);
-    if (kind == ETCD_PASSES) {
+    if (kind == ETCD_TRY_AGAIN) {
         c->at = (c->at + 1) % c->place->n;
         if (c->place->n > 1)
             c->token[0] = '\0';

@@ -34,7 +34,8 @@ struct log_part {
 
 // Begins the transaction: the leader is this scheduler, and, for a new log, no request
 // of an earlier one that was late has changed the head.
-static bool make_compare(struct etcd_journal *j, const struct part *p, uint64_t created)
+static bool make_compare(struct etcd_journal *j, const struct log_part *p,
+                         uint64_t created)
 {
     char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
     struct buf *b = &j->body;
@@ -134,8 +135,9 @@ static int wait_lease(struct etcd_journal *j, uint64_t created, struct err *e)
 // The transaction did not hold. It may have been executed before, by a request whose
 // answer was lost: then the head names the log. *ret_again: it has to be made again, with
 // another lease.
-static int did_not_hold(struct etcd_journal *j, const struct part *p, uint64_t created,
-                        const json_t *answer, bool *ret_again, struct err *e)
+static int did_not_hold(struct etcd_journal *j, const struct log_part *p,
+                        uint64_t created, const json_t *answer, bool *ret_again,
+                        struct err *e)
 {
     char text[ETCD_HOST_MAX];
     const json_t *leader = entry_of(answer, 0), *head = entry_of(answer, 1);
@@ -154,7 +156,7 @@ static int did_not_hold(struct etcd_journal *j, const struct part *p, uint64_t c
                    j->place.prefix);
 }
 
-static int write_once(struct etcd_journal *j, const struct part *p, bool *ret_again,
+static int write_once(struct etcd_journal *j, const struct log_part *p, bool *ret_again,
                       struct err *e)
 {
     json_t *answer = NULL;
@@ -174,7 +176,7 @@ static int write_once(struct etcd_journal *j, const struct part *p, bool *ret_ag
     return rc;
 }
 
-static int write_part(struct etcd_journal *j, const struct part *p, struct err *e)
+static int write_part(struct etcd_journal *j, const struct log_part *p, struct err *e)
 {
     bool again = true;
     while (again)
