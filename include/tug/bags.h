@@ -11,8 +11,8 @@
 //   tug_bags_spread  gradients with respect to the sums → gradients of the rows
 //   tug_push         the gradients of the distinct keys
 //
-// The functions know no client, threads or tables. Any thread may call; arrays are the
-// caller's, and offsets and which[] are not checked. Sums are added in the order of the
+// The functions use no client, threads or tables. Any thread may call them. Arrays belong
+// to the caller; offsets and which[] are not checked. Sums are added in the order of the
 // entries, so that all CPUs give equal bits.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -31,8 +31,8 @@ extern "C" {
 TUG_API int tug_distinct(const uint64_t *keys, size_t n, uint64_t *ret_distinct,
                          uint32_t *ret_which, size_t *ret_n);
 
-// Bag b has the entries from offsets[b] up to, but not including, offsets[b + 1]; entry i
-// is row which[i] times weights[i].
+// The bags of a batch. Bag b has the entries from offsets[b] up to, but not including,
+// offsets[b + 1]; entry i is row which[i] times weights[i].
 struct tug_bags {
     size_t n; // number of bags
     // n + 1 positions of entries, ascending. NULL: bag b has only entry b.
@@ -45,10 +45,10 @@ struct tug_bags {
 // Computes the sum of each bag, 0 for an empty bag. `rows` are the rows to which which[]
 // refers, of `width` floats each; `ret` gets n x width floats.
 TUG_API void tug_bags_pool(const struct tug_bags *b, const float *rows, float *ret);
-// Adds to the gradient of each row the gradients of the bags that contain it. `bags` are
-// the n x width gradients with respect to the sums. `rows` are the gradients with respect
-// to the rows to which which[] refers. The function adds to them, so the caller sets them
-// to 0, or to earlier gradients, before the call.
+// Adds the gradients of bags to the gradients of the rows in them, each multiplied by the
+// entry's weight. `bags` are the n x width gradients with respect to the sums. `rows` are
+// the gradients with respect to the rows to which which[] refers. The function adds to
+// them, so the caller sets them to 0, or to earlier gradients, before the call.
 TUG_API void tug_bags_spread(const struct tug_bags *b, const float *bags, float *rows);
 // Computes the gradients with respect to the weights, one per entry: ret[i] is the
 // product of row which[i] and the gradient (`bags`, as above) of entry i's bag.

@@ -52,12 +52,12 @@ TUG_API int tug_communicator_open(struct tug_communicator **ret, struct tug_clie
 TUG_API int tug_communicator_start(struct tug_communicator *m);
 
 // Copies a push of n keys in any order, with values as for tug_push, into the table's
-// queue. While the queue is full the call waits, at most `seconds` (0: the client's
-// wait_seconds), also if the communicator's thread does not run. If the call returns an
+// queue. While the queue is full, the call waits, at most `seconds` (0: the client's
+// wait_seconds), even if the communicator's thread does not run. If the call returns an
 // error, the push was not queued. TUG_EIO if the queue stayed full. TUG_EUSAGE if a value
-// is not finite, if the communicator does not have this table, or if the queue is full
-// and the call is made in a callback of the client, which must not wait. If an earlier
-// push has failed, the call returns that push's error.
+// is not finite, if the communicator does not have this table, or if the queue is full and
+// the call is made in a callback of the client, which must not wait. If an earlier push
+// has failed, the call returns that push's error.
 TUG_API int tug_communicator_send(struct tug_communicator *m, uint32_t table,
                                   const uint64_t *keys, size_t n, const float *values,
                                   double seconds);
@@ -79,9 +79,9 @@ TUG_API bool tug_communicator_is_running(struct tug_communicator *m);
 TUG_API int tug_communicator_stop(struct tug_communicator *m, double seconds);
 
 // Ends the communicator's thread when the push that it is sending has ended, drops the
-// queued pushes, and frees the communicator. A program that wants the queued pushes sent
-// calls tug_communicator_stop first. `m` may be NULL. In a callback of the client it
-// returns TUG_EUSAGE, and the communicator stays open.
+// queued pushes, and frees the communicator. To send the queued pushes, call
+// tug_communicator_stop first. `m` may be NULL. In a callback of the client it returns
+// TUG_EUSAGE, and the communicator stays open.
 TUG_API int tug_communicator_close(struct tug_communicator *m);
 
 // The counts that tug_communicator_stat returns: those of a table's pushes since the

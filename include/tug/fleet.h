@@ -27,7 +27,7 @@
 // tug_interrupt_by). Results (`ret`) are set only if the code is 0.
 //
 // Waits: each wait takes at most wait_seconds of the options, or TUG_WAIT_SECONDS (600).
-// Only tug_fleet_run_server has no limit, as it serves until the run ends.
+// Only tug_fleet_run_server has no limit, because it serves until the run ends.
 //
 // Ownership: texts and arrays belong to the caller and are copied, or read during the
 // call. from-paddle.md in the documentation (share/doc/tug) maps Paddle's names to these.
@@ -138,8 +138,8 @@ struct tug_fleet_options {
 // fleet.init.) `o` may be NULL. TUG_EUSAGE if the environment lacks a variable, a table
 // has no name, or its number or name is that of another table.
 TUG_API int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_options *o);
-// Frees a fleet. A worker that has joined the run leaves it; a program that wants the
-// errors of leaving calls tug_fleet_stop_worker before. NULL is fine.
+// Frees a fleet. A worker that has joined the run leaves it; to get the errors of leaving,
+// call tug_fleet_stop_worker first. NULL is fine.
 TUG_API void tug_fleet_close(struct tug_fleet *f);
 
 // Return facts about the run and this process. Indexes count from 0.
@@ -174,9 +174,9 @@ TUG_API int tug_wrapper_load_sparse(struct tug_fleet *f, uint32_t table,
                                     const char *path);
 // Serves until the last worker has left, or a worker has called tug_wrapper_stop_server.
 // The server listens at `ip` and `port`; NULL and 0 stand for its endpoint in the list of
-// servers. The first server must listen at that endpoint, as the other processes connect
-// to it there. TUG_EIO and TUG_EDATA say that a table could not be loaded; the run has
-// then ended at all processes.
+// servers. The first server must listen at that endpoint, because the other processes
+// connect to it there. TUG_EIO or TUG_EDATA if a table could not be loaded; the run has
+// then ended in all processes.
 TUG_API int tug_fleet_run_server(struct tug_fleet *f, const char *ip, uint16_t port);
 
 // ---------------------------------------------------------------- workers

@@ -11,7 +11,7 @@
 // run one at a time, on a thread of the library or on a thread that waits in it. Requests
 // of other nodes are handled by priority, everything else in the order of arrival.
 // Callbacks and handlers may send and answer. They must not wait (calls that would wait
-// return TUG_EUSAGE), and should be short, as they delay the node's other callbacks.
+// return TUG_EUSAGE), and should be short, because they delay the node's other callbacks.
 //
 // Errors: functions return 0 or a code of tug/tug.h; tug_last_error() is the sentence.
 // Besides the codes listed with a function, each may return TUG_ENOMEM. Functions that
@@ -111,8 +111,8 @@ TUG_API int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ct
 // Return this node's role, id and rank, and the numbers of servers and workers
 // (ps::IsWorker, MyRank, NumServers and so on). Ids are ps-lite's: 1 for the scheduler, 8
 // + 2 r for the server of rank r, 9 + 2 r for the worker of rank r. Ranks count from 0
-// within a role. The numbers of servers and workers are those that the cluster was
-// started for; before all nodes have joined, those of this process's options or
+// within a role. The numbers of servers and workers are those with which the cluster was
+// started; before all nodes have joined, they are those of this process's options or
 // environment.
 TUG_API int tug_node_role(const struct tug_node *n); // one of enum tug_group
 TUG_API uint32_t tug_node_id(struct tug_node *n);    // 0 before this node has joined
@@ -146,14 +146,15 @@ struct tug_node_info {
 // TUG_EUSAGE if no node ever had this id.
 TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
 
-// Begins to open the link to a node, so that the first request to the node does not wait
-// for that (ps::Van::Connect). Does not wait. TUG_EUSAGE if no node ever had this id.
+// Begins to open the link to a node, so that the first request to the node does not have
+// to wait for the link (ps::Van::Connect). Does not wait. TUG_EUSAGE if no node ever had
+// this id.
 TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 
 // Gets the range of keys of the server with this rank: *ret_first to *ret_last, both
-// included (ps::Postoffice::GetServerKeyRanges; borders lie at multiples of a 256th of all
-// keys, and not at multiples of kMaxKey / n). TUG_EUSAGE if there is no such server, or not
-// all servers have joined yet.
+// included (ps::Postoffice::GetServerKeyRanges; borders are multiples of a 256th of all
+// keys, and not of kMaxKey / n). TUG_EUSAGE if there is no such server, or not all servers
+// have joined yet.
 TUG_API int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first,
                            uint64_t *ret_last);
 
@@ -364,9 +365,10 @@ struct tug_kv_request {
     // send a key to several servers. If `slice` does not return 0, nothing is sent.
     int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
                  const uint64_t *last_keys, struct tug_kv_data *ret);
-    // The library calls it once when the request is done, maybe before tug_kv_send
-    // returns, with rc 0 or the error (tug_last_error). The caller may reuse the memory
-    // from that call on. It is not called if tug_kv_send fails. May be NULL.
+    // The library calls `done` once when the request is done, maybe before tug_kv_send
+    // returns, with rc 0 or the error's code (tug_last_error). The caller may reuse the
+    // memory from the call of `done` on. `done` is not called if tug_kv_send fails. It may
+    // be NULL.
     void (*done)(void *ctx, uint32_t timestamp, int rc);
     void *ctx; // the first argument of room, slice and done
 };

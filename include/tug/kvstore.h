@@ -5,12 +5,12 @@
 // maps mxnet.kvstore's names to these and says what differs.
 //
 // The name of a type selects a kind of store by the words that it contains, in small or
-// capital letters. A type with "dist" is a store of a cluster. If it also has "async",
-// the servers apply each push at once; without it the store is synchronous: the servers
-// wait for a push from every worker, add these pushes in the order of ranks and apply the
-// sum once. "p3", or any synchronous type under DMLC_PS_VAN_TYPE=p3, is a synchronous
-// store of a cluster that sends large arrays in slices, so that a push of higher priority
-// overtakes a large one between two slices. Names that begin with "local" or "device" are
+// capital letters. A type with "dist" is a store of a cluster. If it also has "async", the
+// servers apply each push at once; without it the store is synchronous: the servers wait
+// for a push from every worker, add these pushes in the order of ranks and apply the sum
+// once. "p3", or any synchronous type under DMLC_PS_VAN_TYPE=p3, is a synchronous store of
+// a cluster that sends large arrays in slices, so that a push of higher priority can be
+// sent between two slices of a large one. Names that begin with "local" or "device" are
 // stores of this process alone; "device" also compresses.
 //
 // A cluster is a scheduler, S servers and W workers, as in tug/kvapp.h and with the same
@@ -29,11 +29,11 @@
 // call for its key, or tug_kvstore_wait, returns the error. After an error a pull may
 // have written to its arrays.
 //
-// Waits: in a cluster most calls wait for servers; a push waits only for the previous
-// push to the same keys. After wait_seconds of the node's options (TUG_WAIT_SECONDS, 600)
-// a call returns TUG_EIO, and the sentence names the process that it waited for; if the
+// Waits: in a cluster most calls wait for servers; a push waits only for the previous push
+// to the same keys. After wait_seconds of the node's options (TUG_WAIT_SECONDS, 600) a
+// call returns TUG_EIO, and the sentence names the process that it waited for; if the
 // program interrupts it (tug_interrupt_by), it returns TUG_EINTERRUPTED. After either
-// error the store can only be closed, as answers may still arrive: each later call
+// error the store can only be closed, because answers may still arrive: each later call
 // returns the same error.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -138,10 +138,10 @@ TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_ite
 // Adds up the arrays of each key in the list (push), cast to the key's dtype (TUG_EUSAGE
 // if an element is beyond its range), and passes the sum to the updater or optimizer. If
 // there is neither, the sum becomes the key's array; an asynchronous store then returns
-// TUG_EUSAGE. The gradients in a sparse array are those of the rows that it holds, and an
-// optimizer updates no other rows. All arrays are checked before the first one is pushed;
-// if an updater or optimizer fails, the pushes of earlier keys stay. In a cluster the
-// push may still be in flight when the call returns. If a push to a synchronous store
+// TUG_EUSAGE. A sparse array has gradients only of the rows that it holds, and an
+// optimizer updates only these rows. All arrays are checked before the first one is
+// pushed; if an updater or optimizer fails, the pushes of earlier keys stay. In a cluster
+// the push may still be in flight when the call returns. If a push to a synchronous store
 // fails at some servers, push again: servers that have applied their part ignore the
 // second push. Pushes that wait to be sent go in the order of their priority, the highest
 // first.
@@ -296,13 +296,13 @@ TUG_API int tug_kvstore_server_open(struct tug_kvstore_server **ret,
                                     const struct tug_kvstore_server_options *o);
 // Serves for `seconds`, or until the workers have left. *ret_over says whether they have;
 // then the program calls tug_kvstore_server_close, which returns the cluster's result.
-// TUG_EINTERRUPTED: the program has interrupted it (tug_interrupt_by).
+// TUG_EINTERRUPTED: the program has interrupted the call (tug_interrupt_by).
 TUG_API int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds,
                                    bool *ret_over);
 // Waits without a time limit until all workers have left, then leaves the cluster and
 // frees the server, even if it returns an error. `s` may be NULL. If the program
-// interrupts the wait (tug_interrupt_by), it leaves at once and ends the cluster: all
-// other processes get an error that names this one.
+// interrupts the wait (tug_interrupt_by), this process leaves at once and ends the
+// cluster: all other processes get an error that names this one.
 TUG_API int tug_kvstore_server_close(struct tug_kvstore_server *s);
 // Opens a server or scheduler, runs it until the workers have left, and closes it. `o`
 // may be NULL.

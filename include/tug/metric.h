@@ -17,10 +17,10 @@
 //   pos_num         1           examples of labels above 0
 //   ins_num         1           examples
 //
-// Sums are whole numbers in units of 2^-30 of an example, so that all values have the
-// same bits, whether the examples were divided into batches or among workers one way or
-// another, and in any order of adding. Resolution: probabilities within one bucket, by default
-// 1/4,096 of the range, tie in the AUC; the errors of one example are rounded to 2^-30.
+// Sums are whole numbers in units of 2^-30 of an example. So all values have the same
+// bits, however the examples are divided into batches and among workers, and in any order.
+// Resolution: probabilities within one bucket, by default 1/4,096 of the range, tie in the
+// AUC; the errors of one example are rounded to 2^-30.
 //
 // Functions return a status of tug/tug.h; those that reduce wait for all workers, the
 // others return at once. Only one thread at a time may use a metric. Arrays and names

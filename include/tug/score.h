@@ -19,16 +19,16 @@
 // serving.md in the documentation (share/doc/tug) describes serving; score.c among the
 // examples is a complete program.
 //
-// Memory: a row takes the bytes of its key and its weights, 64 bytes for model fm with
-// dim 8. Rows are in memory twice in a scorer that follows deltas, and while a new save
-// is loaded.
+// Memory: a row takes the bytes of its key and its weights, 64 bytes for model fm with dim
+// 8. A scorer that follows deltas keeps all rows twice; other scorers do so only while a
+// new save is loaded.
 //
 // Ownership: arguments belong to the caller and are read during the call only.
 //
-// Threads: any thread may call all functions but tug_scorer_close at any time. At most
-// 512 threads predict at once; for one more the call returns TUG_EUSAGE. Functions return
-// 0 or a code of tug/tug.h, and tug_last_error() is the sentence. Only tug_scorer_open
-// waits, at most wait_seconds and the time of loading.
+// Threads: any thread may call all functions except tug_scorer_close at any time. At most
+// 512 threads may predict at once; a call by a further thread returns TUG_EUSAGE.
+// Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence. Only
+// tug_scorer_open waits, at most wait_seconds and the time of loading.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SCORE_H
@@ -75,13 +75,13 @@ TUG_API void tug_scorer_close(struct tug_scorer *s);
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 
-// Predicts for lines of text in the format of the training data. csv begins with a
-// header, whose columns may be in another order and need no label; in other formats lines
-// are as in `tug predict`. Empty lines are skipped. `text` has `bytes` bytes and need not
-// end with a newline or a 0. *ret_n becomes the number of predictions, also if there was
-// too little room (TUG_EUSAGE). TUG_EDATA if a line is wrong; the sentence names it. If
-// the model knows less than 5 % of the values of a column, the call warns once and names
-// the column and three of the values, on standard error or, after
+// Predicts for lines of text in the format of the training data. csv begins with a header;
+// its columns may be in another order than in training, and the label may be missing. In
+// other formats lines are as in `tug predict`. Empty lines are skipped. `text` has `bytes`
+// bytes and need not end with a newline or a 0. *ret_n becomes the number of predictions,
+// also if there was too little room (TUG_EUSAGE). TUG_EDATA if a line is wrong; the
+// sentence names it. If the model knows less than 5 % of the values of a column, the call
+// warns once and names the column and three of the values, on standard error or, after
 // tug_keep_warnings(true), only by tug_last_warning. tug_scorer_predict_columns does the
 // same.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
@@ -115,10 +115,10 @@ TUG_API const char *tug_scorer_format(struct tug_scorer *s);
 TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
 TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
 
-// Loads a new save now, if there is one; for scorers without `follow` (TUG_EUSAGE with
-// it). *ret_taken (may be NULL) says whether a new save is in use. If the save is
-// refused, the scorer stays unchanged and warns, and the call returns 0;
-// tug_scorer_status says why.
+// Loads a new save now, if there is one. A scorer with `follow` does this by itself
+// (TUG_EUSAGE). *ret_taken (may be NULL) becomes true if a new save is now in use. If the
+// save is refused, the scorer stays unchanged and warns, and the call returns 0;
+// tug_scorer_status gives the reason.
 TUG_API int tug_scorer_refresh(struct tug_scorer *s, bool *ret_taken);
 
 enum { TUG_SCORER_TEXT = 1024 };

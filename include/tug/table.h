@@ -59,11 +59,11 @@ TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *key
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_timestamp);
 
-// Declares whether this client's next pushes are of new examples (`again` is false, the
-// initial value) or of examples that it has pushed in an earlier pass of the run (true).
-// Unless the table has count-passes = all, examples that are pushed again do not change
-// shows, clicks and scores, and do not count for the entry policy. Their gradients are
-// applied as always, and their rows count as seen today. Returns at once.
+// Declares that this client's next pushes are of new examples (`again` is false, the
+// initial value), or of examples that it has already pushed in an earlier pass of the run
+// (true). Unless the table has count-passes = all, examples that are pushed again do not
+// change shows, clicks and scores, and do not count for the entry policy. Their gradients
+// are applied as always, and their rows count as seen today. Returns at once.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
 // The learning rate and mode of a table.
@@ -96,10 +96,11 @@ TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
-// Pull and push the rows of the keys first, first + 1, ... first + n - 1, one after the
-// other (tug_table_widths returns the floats of each). If the table has placement =
-// range, only servers with some of these keys are asked. If a push fails, a part of it
-// may have been applied. TUG_EUSAGE if the range goes beyond the last key.
+// Pull and push the rows of the keys first, first + 1, ... first + n - 1; `values` has
+// these rows one after the other (tug_table_widths returns the number of floats of each).
+// If the table has placement = range, only servers with some of these keys are asked. If a
+// push fails, a part of it may have been applied. TUG_EUSAGE if the range goes beyond the
+// last key.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            float *values);
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
@@ -107,8 +108,8 @@ TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first,
 
 // Decays shows and clicks, and removes rows whose score is below `threshold`, or, if that
 // is NAN, below the table's delete-threshold. *ret_removed (may be NULL) becomes the
-// number of rows removed. A partition shrinks all its rows between two pushes; tug_day
-// and tug_clear do the same.
+// number of rows removed. A partition shrinks all its rows between two pushes; tug_day and
+// tug_clear also change all rows of a partition between two pushes.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
 // Ends a day: for each row, the number of days since its last push grows by one.
@@ -145,10 +146,10 @@ struct tug_table_stats {
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
-// Returns the number of this client's pushes with an update that a server left out. A
+// Returns the number of this client's pushes of which a server left out an update. A
 // server leaves out an update if it would make the rule's state infinite (such as the
-// square of a large gradient). *ret_table and *ret_key (may be NULL) are the table and
-// key of the first such update. A warning on standard error also names them, unless
+// square of a large gradient). *ret_table and *ret_key (may be NULL) are the table and key
+// of the first such update. A warning on standard error also names them, unless
 // tug_keep_warnings has turned warnings off. Returns at once.
 TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
                               uint64_t *ret_key);
@@ -158,12 +159,12 @@ TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
 // of rates and ttl-steps depend. (Paddle: GlobalStepTable.)
 TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
 
-// Saves of tables (tug_save). The servers write in parallel, each its own partitions,
-// into DIRECTORY/save-000001 and so on. `directory` must lie below the --save-root of all
+// Saves of tables (tug_save). The servers write in parallel, each its own partitions, into
+// DIRECTORY/save-000001 and so on. `directory` must lie below the --save-root of all
 // servers, on a file system that the servers and this process share under one name. (A
-// cluster in this process, local_loops, writes anywhere.) If two clients save at once,
-// one waits for the other. When tug_save returns 0, the save is complete; until then it
-// is not visible, whichever process dies. (Paddle: save modes 0 to 3.)
+// cluster in this process, local_loops, writes anywhere.) If two clients save at once, one
+// waits for the other. When tug_save returns 0, the save is complete. A save that is not
+// complete is not visible, even if a process dies. (Paddle: save modes 0 to 3.)
 enum tug_save_mode {
     // Saves every row with all its state.
     TUG_CHECKPOINT,
@@ -199,15 +200,15 @@ struct tug_save_options {
 // be written; TUG_EIO or TUG_EDATA if a save that a delta builds on cannot be read.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
-// Marks this worker's place in the save whose options have this mark: the save holds the
-// pushes that the worker made before this call, and none that it makes after it.
+// Sends this worker's mark for the save whose options have this number: the save holds the
+// pushes that the worker made before this call, and none of its later pushes.
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
-// Clears a table and loads into it the rows that the table `name` (NULL: the table's own
-// name) has in a save. `path` is a save, or a directory, whose newest save is used. A
-// delta is loaded with all saves that it builds on. TUG_EUSAGE if the path does not lie
-// below the --save-root or a --load-root of all servers. TUG_EDATA if there is no save or
-// it is damaged. *ret_rows (may be NULL) becomes the number of rows loaded.
+// Clears a table and loads into it the rows of the table `name` (NULL: the table's own
+// name) of a save. `path` is a save, or a directory, whose newest save is used. A delta is
+// loaded with all saves that it builds on. TUG_EUSAGE if the path does not lie below
+// the --save-root or a --load-root of all servers. TUG_EDATA if there is no save or it is
+// damaged. *ret_rows (may be NULL) becomes the number of rows loaded.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
@@ -307,15 +308,16 @@ static inline double tug_count(const float pulled[2])
     return (double)pulled[0] * 16777216.0 + (double)pulled[1];
 }
 
-// tug_auc_add counts predictions, and tug_auc computes the AUC over the predictions of
-// all workers. The counts are a histogram in a table with accessor "counter" and dim 2
+// tug_auc_add counts predictions, and tug_auc computes the AUC over the predictions of all
+// workers. The counts are a histogram in a table with accessor "counter" and dim 2
 // (negatives and positives), which has a row for each of 4,096 buckets of probability.
 // Counts are exact, so the AUC has the same bits as on one machine. (Paddle: the
 // distributed AUC of fleet metrics.) The table is an ordinary one: tug_clear begins a new
 // count, and a save of all tables includes it. tug/metric.h has metrics that no save
-// includes. Labels above 0 are positives. *ret_auc is NAN without both classes;
-// ret_examples may be NULL. TUG_EUSAGE if the table has other settings, or a prediction
-// is not a probability; then a call with up to 2^24 predictions counts none of them.
+// includes. Labels above 0 are positives. *ret_auc is NAN if the predictions are all of
+// one class; ret_examples may be NULL. TUG_EUSAGE if the table has other settings, or a
+// prediction is not a probability; a call with up to 2^24 predictions then counts none of
+// them.
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
@@ -332,14 +334,14 @@ TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 // is NULL, the library writes the sentence: a program ended the cluster.
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
-// A program can register rules, entry policies and accessors of its own, up to 16 of
-// each. Settings then name them as they name the built-in ones. Every process that holds
-// rows (a server, tug/kvapp.h) or makes tables registers them, from one thread, before it
-// opens its first client or node. The library copies a struct; `name`, `about` and `ctx`
-// must stay valid until the process ends. Threads of servers call the functions, several
-// at a time. The functions must be quick, must not fail, and may depend only on their
-// arguments. Registering returns at once. TUG_EUSAGE if the name is invalid or taken, a
-// function is missing, or 16 are registered already.
+// A program can register rules, entry policies and accessors of its own, up to 16 of each.
+// Settings can then name them like built-in ones. Every process that holds rows (a server,
+// tug/kvapp.h) or makes tables must register them, from one thread, before it opens its
+// first client or node. The library copies a struct; `name`, `about` and `ctx` must stay
+// valid until the process ends. Threads of servers call the functions, several at a time.
+// The functions must be quick, must not fail, and may depend only on their arguments.
+// Registering returns at once. TUG_EUSAGE if the name is invalid or taken, a function is
+// missing, or 16 are registered already.
 //
 // An update rule. `name` is its name in settings, `about` is its line in lists of rules.
 struct tug_rule {

@@ -16,7 +16,7 @@
 // except `progress` and its ctx.
 //
 // Threads: any thread may call. Calls on the same model, except tug_model_interrupt, wait
-// for each other without a time limit. A model holds the results of its last call only
+// for each other without a time limit. A model keeps only the results of its last call
 // (tug_model_result, _predictions, _spread, _label, _tables, the text of _explain);
 // threads that share a model need a lock around a call and the reading of its results.
 // Each call works with as many threads as the option "threads" says. Warnings are written
@@ -109,7 +109,7 @@ struct tug_model_options {
     // tug_model_train. NULL: the first tug_model_train joins the cluster of the
     // environment, if it names one, and tug_model_close leaves it.
     struct tug_client *client;
-    bool own_files; // on a cluster: true if workers pass different files, or no files
+    bool own_files; // on a cluster: true if each worker passes files of its own, or none
     // Called after each pass, once and in order, by the thread that called
     // tug_model_train, also with the option "quiet"; NULL: not called.
     void (*on_pass)(void *ctx, const struct tug_pass *p);
@@ -216,9 +216,9 @@ TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
                                const char *const *options, size_t n_options);
 // Returns the tables of the last tug_model_evaluate: a JSON object as in the last line of
 // `tug eval --json`, with a member for each of the options by, importance and calibration
-// that the call had; with the option report, importance is a member, too, if it was
-// measured. The text is valid until the next call on the model. Returns NULL if the last
-// call on the model was not tug_model_evaluate, or failed.
+// of the call. With the option report, importance is also a member if it was measured. The
+// text is valid until the next call on the model. Returns NULL if the last call on the
+// model was not tug_model_evaluate, or failed.
 TUG_API const char *tug_model_tables(const struct tug_model *m);
 
 // Predicts: probabilities, or numbers for a model with loss=squared. A model with several
@@ -292,10 +292,10 @@ TUG_API size_t tug_model_spread(const struct tug_model *m, const double **ret_po
 TUG_API uint32_t tug_model_labels(struct tug_model *m);
 TUG_API const char *tug_model_label(struct tug_model *m, uint32_t i);
 
-// Saves the model into `directory`, which must be empty or not exist, as tug train saves
-// into --out. tug_model_load, tug eval, tug predict and --init-from read it. The save
-// appears when it is complete. TUG_EUSAGE if the directory is not empty, or the model is
-// not trained; TUG_EIO if it cannot be written.
+// Saves the model into `directory`, in the form in which tug train saves into --out. The
+// directory must be empty or not exist. tug_model_load, tug eval, tug predict
+// and --init-from read it. The save appears when it is complete. TUG_EUSAGE if the directory
+// is not empty, or the model is not trained; TUG_EIO if it cannot be written.
 TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 
 // Writes an HTML page about the training of the model: passes, options, the pass that is
@@ -305,8 +305,8 @@ TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 // else, or the model is not trained; TUG_EIO if it cannot be written.
 TUG_API int tug_model_report(struct tug_model *m, const char *path);
 
-// Ends the current call on the model, with TUG_EINTERRUPTED; later calls are not
-// affected. May be called from any thread and from a signal handler.
+// Ends the current call on the model, with TUG_EINTERRUPTED; later calls are not affected.
+// Any thread and a signal handler may call it.
 TUG_API void tug_model_interrupt(struct tug_model *m);
 
 // An option of a command. tug_model_option gets the i-th option, from 0, of the command

@@ -51,9 +51,9 @@ TUG_API const char *tug_last_error(void);
 
 // Returns the warnings of this thread's last call that scored data, opened a model or
 // trained one (tug/train.h, tug/score.h), one a line, or "" if the call had none. A call
-// that opens or trains a model warns about options without effect, and a training also if
-// nothing is left to train; warnings about its data and progress are only written to
-// standard error. A call that scores warns, for example, if the model knows few of the
+// that opens or trains a model warns about options without effect; a call that trains also
+// warns if nothing is left to train. Its warnings about data and progress are only written
+// to standard error. A call that scores warns, for example, if the model knows few of the
 // data's features or few values of a column, or if a matrix has another width than the
 // training matrix. It also warns, once for each difference, if the keys of the data seem
 // to count from 0 and those of the training data counted from 1, or the other way round.
@@ -63,14 +63,14 @@ TUG_API const char *tug_last_warning(void);
 // standard error. If it is false, the initial state, they are also written there.
 TUG_API void tug_keep_warnings(bool keep);
 
-// Sets a function that can interrupt waits, for Ctrl-C say. Each thread that waits in the
-// library (for a request, a barrier, servers, a complete cluster) calls `interrupted` ten
-// times a second. When `interrupted` returns true, the thread's call returns
-// TUG_EINTERRUPTED. If the call was tug_wait, its request continues and can be waited for
-// again. If it was a barrier, this worker counts as having reached it. Any other request
-// is given up, and servers may have applied it or not. The function must not call the
-// library. The process has at most one such function; NULL, the initial value, removes
-// it.
+// Sets a function that can interrupt waits, for example after Ctrl-C. Each thread that
+// waits in the library (for a request, a barrier, servers, a complete cluster) calls
+// `interrupted` ten times a second. When `interrupted` returns true, the thread's call
+// returns TUG_EINTERRUPTED. If the call was tug_wait, its request continues and can be
+// waited for again. If it was a barrier, this worker counts as having reached it. Any
+// other request is given up, and servers may have applied it or not. The function must not
+// call the library. The process has at most one such function; NULL, the initial value,
+// removes it.
 TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 
 // A client is this process as a worker of a cluster (ps-lite: KVWorker; Paddle: a
@@ -117,17 +117,17 @@ TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_opt
 // does nothing.
 TUG_API int tug_client_close(struct tug_client *c);
 
-// Return this client's rank among the workers, from 0 (a guest has a rank among the
-// guests), the number of workers that the cluster was started for, and the number of
-// server processes. They do not wait.
+// These functions return this client's rank among the workers, from 0 (for a guest, its
+// rank among the guests), the number of workers for which the cluster was started, and the
+// number of server processes. They do not wait.
 TUG_API uint32_t tug_client_rank(struct tug_client *c);
 TUG_API uint32_t tug_client_workers(struct tug_client *c);
 TUG_API uint32_t tug_client_servers(struct tug_client *c);
-// Waits at a barrier, at most wait_seconds, until every living worker has called
-// tug_barrier as often as this client has (ps-lite: Postoffice::Barrier). Does not wait
-// for requests in flight. TUG_EIO if a worker did not arrive in time (the sentence names
-// it), or if the cluster has ended; TUG_EINTERRUPTED: see tug_interrupt_by; TUG_EUSAGE in
-// a callback, or for a guest.
+// Waits, at most wait_seconds, until every living worker has called tug_barrier as often
+// as this client (ps-lite: Postoffice::Barrier). Does not wait for requests in flight.
+// TUG_EIO if a worker did not arrive in time (the sentence names it), or if the cluster
+// has ended; TUG_EINTERRUPTED: see tug_interrupt_by; TUG_EUSAGE in a callback, or for a
+// guest.
 TUG_API int tug_barrier(struct tug_client *c);
 
 // Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it if another
@@ -214,8 +214,8 @@ TUG_API int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds);
 // not exist. A request with a `done` counts as ended just before `done` is called.
 TUG_API bool tug_is_done(struct tug_client *c, uint64_t timestamp);
 
-// Gives up a request that was sent with `done` NULL, whatever its state: tug_wait cannot
-// wait for it any more, and its arrays are the caller's again. If the request is a push,
+// Gives up a request that was sent with `done` NULL, whatever its state: tug_wait can no
+// longer wait for it, and the caller may use its arrays again. If the request is a push,
 // each partition applies it once or not at all. TUG_EUSAGE in a callback.
 TUG_API int tug_cancel(struct tug_client *c, uint64_t timestamp);
 

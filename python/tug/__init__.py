@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # with it, checkers of types would accept all names
+if not TYPE_CHECKING:  # if a type checker saw it, it would accept all names
     _MODELS = "use tug.Model(model={!r}, ...) or tug.train(data, model={!r}, ...) (docs/from-xlearn-and-vw.md)"
     _ELSEWHERE = {f"create_{name}": _MODELS.format(model, model)
                   for name, model in (("ffm", "ffm"), ("fm", "fm"), ("linear", "lr"))}

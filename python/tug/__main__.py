@@ -65,7 +65,7 @@ _OF_PADDLE = {**dict.fromkeys(("coordinator-num", "coordinators", "heter-devices
               **dict.fromkeys(("max-restart", "elastic-level", "elastic-server", "elastic-timeout", "elastic-pre-hook",
                                "force"), "a run that has failed is started again by hand: leave it out")}
 _SPELLED = {"server-num": "servers", "worker-num": "workers", "dead-timeout": "dead-seconds",
-            "gather-timeout": "wait-seconds"}  # other launchers' names of options
+            "gather-timeout": "wait-seconds"}  # names that other launchers have for options
 
 
 class _Parser(argparse.ArgumentParser):

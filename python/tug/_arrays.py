@@ -82,8 +82,8 @@ def empty(shape: Shape, name: str) -> Floats:
 
 
 def _culprit(array: npt.NDArray[Any]) -> str:
-    # Returns what an error calls the wrong type: the dtype or, in an array of objects, the first value that is not a
-    # key.
+    # Returns the words by which an error names a wrong type: the dtype or, for an array of objects, the first value
+    # that is not a key.
     if array.dtype.kind != "O":
         return str(array.dtype)
     wrong = (one for one in array.flat if not isinstance(one, int) or not 0 <= one < 2 ** 64)
@@ -109,8 +109,8 @@ def check_whole(array: npt.NDArray[Any], name: str) -> None:
 
 
 def whole_of(given: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns the integers of a list without loss, where `array` is what numpy made of the list `given`: numpy converts
-    integers from 2^63 on, beside smaller ones, to floats."""
+    """Returns the integers of the list `given` without loss. `array` is numpy's array of the list, in which integers
+    from 2^63 on, beside smaller ones, have become floats."""
     if isinstance(given, np.ndarray) or array.dtype.kind not in "fO" or array.size == 0:
         return array
     try:
@@ -214,8 +214,8 @@ def seconds(given: Any, name: str = "timeout") -> float:
 
 
 def timeout_of(given: Any) -> float:
-    """Returns a timeout in the library's form, in which 0 is the longest wait: None becomes 0, and 0 becomes a tiny
-    time."""
+    """Returns a timeout in the library's form, in which 0 stands for the longest wait: None becomes 0, and 0 becomes a
+    tiny time."""
     return 0.0 if given is None else max(seconds(given), AT_ONCE)
 
 

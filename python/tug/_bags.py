@@ -25,8 +25,8 @@ def distinct(keys: Keys) -> Tuple[Keys, Places]:
 
 class Bags:
     """Bags of weighted rows. Bag b has the entries i from offsets[b] up to, but without, offsets[b + 1]; entry i is row
-    which[i] times weights[i]. offsets None: bag b is entry b alone. The caller has checked the arrays: offsets ascend
-    to which.size, and `rows` of later calls has all rows that `which` names."""
+    which[i] times weights[i]. offsets None: bag b is entry b alone. The arrays are not checked: offsets must ascend to
+    which.size, and `rows` of later calls must have all rows that `which` names."""
 
     def __init__(self, which: Places, offsets: Optional[Keys], weights: Optional[Floats], width: int) -> None:
         self.n = which.size if offsets is None else offsets.size - 1

@@ -58,7 +58,7 @@ class Client(Handle):
         self._before_close: List[Callable[[], None]] = []
         self._lock = threading.Lock()
         super().__init__("client", None)
-        self._closing = True  # until the library's client is open
+        self._closing = True  # no calls until the library's client is open
         self._c = self._begin(options)
         self.wait_seconds: float = options["wait_seconds"] or _usual_wait()
         self._closing = False
@@ -247,12 +247,12 @@ class Client(Handle):
             self._told_left_out = True
             name = self._tables[number][0] if number in self._tables else str(number)
             warn_of(f"{n} {'push' if n == 1 else 'pushes'} of table {name}, key {key}: the update was left out, "
-                    "since a state of its rule would become infinite (the gradient is too large: clip "
+                    "because a state of its rule would become infinite (the gradient is too large: clip "
                     "gradients); warned once, Client.left_out counts")
 
     @property
     def left_out(self) -> int:
-        """The number of pushes with an update that a server left out, because a state of the rule would have become
+        """The number of pushes of which a server left out an update, because a state of the rule would have become
         infinite."""
         return self._left_out()[0]
 
@@ -291,7 +291,7 @@ class Client(Handle):
     # ------------------------------------------------------------- passes, steps and saves of a run
 
     def again(self, again: bool = True) -> None:
-        """Tells the tables whether later pushes come from examples that were trained on before, so that their shows and
+        """Tells the tables that later pushes come from examples that were trained on before, so that their shows and
         clicks are not counted a second time (tug_again). again(False): later pushes come from new examples."""
         self._status_of(_again, bool(again))
 
@@ -340,8 +340,8 @@ class Client(Handle):
         table._check()
 
     def save_mark(self, mark: int) -> None:
-        """Fixes what a later save(mark=mark) holds of this worker's pushes: those made before this call, and none after
-        it. Each worker calls save_mark between two of its batches, with the same mark; then one worker calls
+        """Fixes which of this worker's pushes a later save(mark=mark) holds: those made before this call, and none
+        after it. Each worker calls save_mark between two of its batches, with the same mark; then one worker calls
         save(mark=mark)."""
         self._run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
 
@@ -420,7 +420,7 @@ def connect(scheduler: Optional[str] = None, *, cluster: Optional[str] = None, c
     scheduler: HOST:PORT. ca, cert, key: files for TLS; insecure: allow a connection without TLS. guest: join as an
     extra worker, for which barriers and the end of the run do not wait. wait_seconds: the limit of every wait; 0: 600.
     spin_us: the time that a wait spins before it sleeps. bf16: send values as bf16. pack_keys: compress keys, which
-    pays for ids of a small range. cache_keys: send a list of keys that is used repeatedly only once."""
+    saves bytes if ids are from a small range. cache_keys: send a list of keys that is used repeatedly only once."""
     return Client(scheduler=scheduler, cluster=cluster, ca=ca, cert=cert, key=key, insecure=insecure,
                   guest=guest, wait_seconds=wait_seconds, spin_us=spin_us, bf16=bf16, pack_keys=pack_keys,
                   cache_keys=cache_keys)

@@ -69,7 +69,7 @@ class KnownValues:
             self._keys[column] = np.unique(keys if before is None else np.concatenate((before, keys)))
 
     def warn(self, columns: Dict[int, Keys], matrix: Any, names: Optional[List[str]]) -> None:
-        """Warns of each column in which hardly a value is known, as the library does for columns of a data frame."""
+        """Warns of each column in which hardly any value is known, as the library does for columns of a data frame."""
         for column, keys in columns.items():
             learnt = self._keys.get(column, np.empty(0, np.uint64))
             at = np.searchsorted(learnt, keys)

@@ -16,7 +16,7 @@ from tug._passes import Hears, Pass
 
 _ELSEWHERE = ("valid", "out", "patience", "refit", "resume", "table", "test", "publish", "history",
               "init_from", "tfevents")
-_OF_VALID = (  # errors about the option `valid`, which cv sets for each run, and their wording with `folds`
+_OF_VALID = (  # errors about the option `valid`, which cv sets for each run, reworded for `folds`
     (re.compile(r"\bvalid=\S+ leaves none of the (\d+) examples to (\w+ on):.*", re.DOTALL),
      r"folds={folds}: one of the parts leaves none of the \1 examples to \2; use fewer folds"),
     (re.compile(r"\bvalid(?:='?[0-9./]+'?(?=:)|(?=:| and ))"), "folds={folds}"))
@@ -68,8 +68,9 @@ def _runs(folds: int, data: Any, label: Any, **options: Any) -> List[List[Pass]]
 
 def cv(data: Any, label: Any = None, *, folds: int = 5, weight: Weight = None,
        categorical: Optional[List[str]] = None, progress: Hears = False, **options: Any) -> CrossValidation:
-    """Cross-validates: splits the data into `folds` parts and trains as many models, each on all parts but one, on
-    which it is validated after each pass. Keywords are the options of tug.train. The option seed determines the parts.
+    """Cross-validates: splits the data into `folds` parts and trains one model for each part. The model is trained on
+    all other parts, and validated on its part after each pass. Keywords are the options of tug.train. The option seed
+    determines the parts.
 
         found = tug.cv(frame, label="clicked", model="fm", epochs=10)
         print(found.best.pass_, found.best.auc, found.best.auc_deviation)

@@ -183,7 +183,7 @@ def operate(operation: str, vectors: Sequence[Dense], *numbers: float) -> float:
     given = ffi.new("struct tug_dense *[]", [u._c for u in vectors])
     scalars, ret = ffi.new("double[]", [float(x) for x in numbers] or 1), ffi.new("double *")
     with contextlib.ExitStack() as held:
-        for u in sorted(set(vectors), key=id):  # in the same order in every thread, to avoid a deadlock
+        for u in sorted(set(vectors), key=id):  # locks are taken in the same order in every thread, to avoid a deadlock
             held.enter_context(u._lock)
         vectors[0].table.client._run(
             lambda _client: lib.tug_dense_operate(op, given, len(vectors), scalars, len(numbers), ret))

@@ -41,7 +41,7 @@ def lock_directory(path: str) -> int:
     return lock
 
 
-_MODE = 0o1700  # the mode that marks a process's directory; no other directory has it (src/os/temp_home.h)
+_MODE = 0o1700  # the mode by which a process's directory is recognized; no other directory has it (src/os/temp_home.h)
 _OF_PROCESS = re.compile(r"tug-(copy|dataset|fleet|launch|model|net)-[0-9]+-(\w{6}|\w{8})", re.ASCII)
 _MAKING = "tug-new-"
 _IS_MAKING = re.compile(_MAKING + r"(\w{6}|\w{8})", re.ASCII)
@@ -51,8 +51,8 @@ _locks: Dict[str, int] = {}
 
 def of_process(kind: str) -> str:
     """Makes a directory for this process in the temporary directory, and returns its path. The directory is locked
-    before it gets its final name, tug-KIND-PID-..., and stays locked while the process lives. remove_of_process removes
-    it; if the process was killed, the next process that makes one does (sweep)."""
+    before it gets its final name, tug-KIND-PID-..., and stays locked while the process runs. remove_of_process removes
+    it. If the process was killed, the next process that makes such a directory removes it (sweep)."""
     sweep()
     made = temporary(_MAKING)
     path = os.path.join(os.path.dirname(made), f"tug-{kind}-{os.getpid()}-{os.path.basename(made)[len(_MAKING):]}")

@@ -135,14 +135,14 @@ def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     return given.astype(np.float64)
 
 
-# the 29 bits of a double that a float lacks, if the double lies in the middle between two floats
+# the 29 bits of a double that a float lacks, for a double in the middle between two floats
 _TIE = np.uint64(0x10000000)
 
 
 def _as_their_text(given: npt.NDArray[Any], floats: Floats) -> Floats:
     """Corrects floats that were rounded from the doubles `given`, so that each is the float that the double's shortest
-    text is read as. They differ for doubles in the middle between two floats: rounding takes the even float, while the
-    text may lie nearer to the other one."""
+    text is read as. They differ for doubles in the middle between two floats: rounding chooses the even float, while
+    the text may be nearer to the other float."""
     if given.dtype != np.float64 or given.shape != floats.shape:
         return floats
     ties = np.flatnonzero((np.ascontiguousarray(given).view(np.uint64) & np.uint64(0x1fffffff)) == _TIE)

@@ -23,7 +23,7 @@ def _said(end: Callable[[], Optional[str]]) -> Optional[str]:
     try:
         return end()
     except BaseException as error:  # pylint: disable=broad-exception-caught
-        return f"{type(error).__name__}: {error}"  # the other functions are called all the same
+        return f"{type(error).__name__}: {error}"  # the other functions are called nevertheless
 
 
 @atexit.register

@@ -87,7 +87,7 @@ def _utf8(text: str) -> bytes:
 
 
 _WRITTEN = (str, numbers.Number, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID,
-            np.generic)  # types whose str() is the text that a csv writer writes
+            np.generic)  # types for which str() returns the text that a csv writer writes
 
 
 def _word(name: str, row: int, value: Any) -> str:
@@ -180,7 +180,7 @@ def _of_array(name: str, array: npt.NDArray[Any], valid: Optional[npt.NDArray[An
         return _of_times(name, array)
     if kind not in "iuf":
         return _of_others(name, array)
-    if array.dtype.itemsize == 2 and kind == "f":  # a half float's shortest text, read as a double, is another number
+    if array.dtype.itemsize == 2 and kind == "f":  # as a double, the shortest text of a half float is another number
         array = array.astype(str).astype(np.float64)
     size = {16: 8}.get(array.dtype.itemsize, array.dtype.itemsize) if kind == "f" else array.dtype.itemsize
     plain = np.ascontiguousarray(array, np.dtype(f"{kind}{size}"))
@@ -280,8 +280,8 @@ def in_another_order(one: Any, other: Any) -> bool:
 
 
 def _check_indexes(data: Dict[Any, Any]) -> None:
-    """Raises UsageError for Series with the same index in different orders: here a row is taken by its position, while
-    pandas matches rows by the index."""
+    """Raises UsageError for Series with the same index in different orders, because tug matches rows by position, while
+    pandas matches them by the index."""
     series = [(k, v) for k, v in data.items() if _index_of(v) is not None]
     for k, v in series[1:]:
         if in_another_order(series[0][1], v):
@@ -390,7 +390,7 @@ def length(data: Any) -> int:
 
 
 def names_of(data: Any) -> List[str]:
-    """Returns the names of a frame's columns. Raises UsageError for Arrow data that does not tell them."""
+    """Returns the names of a frame's columns. Raises UsageError for Arrow data without names."""
     if isinstance(data, (dict, list, tuple, np.ndarray)):
         return [_name(k) for k in _of_records(data)]
     # the attribute of pyarrow, and that of pandas and polars

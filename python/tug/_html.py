@@ -1,4 +1,4 @@
-"""How a notebook shows a model: one screen of HTML with its figures, the curves of its passes and its columns.
+"""The view of a model in a notebook: one screen of HTML with its metrics, the curves of its passes and its columns.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from tug._passes import Pass
 
-_COLORS = ("#1f77b4", "#e07b00")  # readable on white and on black: training, validation
+_COLORS = ("#1f77b4", "#e07b00")  # colors of training and validation, readable on white and on black
 _WIDTH, _HEIGHT, _LEFT, _BELOW = 340, 170, 52, 22
 _METRICS = ("auc", "logloss", "pr_auc", "ne", "copc", "rmse", "mae")
 _COLUMNS, _OPTIONS = 10, 24  # the most lines of the tables

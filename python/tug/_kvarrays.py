@@ -284,7 +284,7 @@ def to_push(given: Any, name: str) -> CArray:
     if isinstance(array, RowSparse):
         c = CArray(array.shape, array.dtype, name)
         wanted = (np.size(array.indices),) + tuple(array.shape[1:])
-        if array.data.shape != wanted:  # the constructor has checked it, but its attributes can be set
+        if array.data.shape != wanted:  # checked by the constructor, but attributes may be set later
             raise UsageError(f"{name}: the data of this RowSparse has the shape {array.data.shape}, but its indices "
                              f"and shape need {wanted}")
         c._rows(np.ascontiguousarray(array.indices, np.int64))

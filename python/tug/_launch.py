@@ -1,8 +1,8 @@
 """Starts a whole cluster of processes on this machine, for a test, a notebook or `python -m tug launch`.
 
 The scheduler and the servers run `python -m tug` with this Python, or with all_roles=True the caller's command. Workers
-run the caller's command, or are threads of the caller that use Cluster.connect. `python -m tug` has a pipe from the
-launcher as standard input, so that it ends when the launcher ends, even if that is killed.
+run the caller's command, or are threads of the caller that use Cluster.connect. The standard input of `python -m tug`
+is a pipe from the launcher, so that it ends when the launcher ends, even if the launcher is killed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -103,8 +103,8 @@ class Process:
 
 
 def _hold_port() -> socket.socket:
-    """Returns a socket that is bound to a free port of 127.0.0.1 and keeps it from other processes: only one that names
-    the port and sets SO_REUSEADDR, as the scheduler does, may listen there."""
+    """Returns a socket that is bound to a free port of 127.0.0.1, so that other processes do not get the port: only a
+    process that names the port and sets SO_REUSEADDR, as the scheduler does, can listen there."""
     held = socket.socket()
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -162,7 +162,7 @@ class Cluster:
     def _add(self, role: str, rank: int, words: List[str], stdin: int) -> None:
         log = None if self._echo else os.path.join(self._log_dir or self._directory, f"{role}-{rank}.log")
         env = self.environment(role, rank)
-        if stdin == subprocess.PIPE:  # the role finds the package tug where this process found it
+        if stdin == subprocess.PIPE:  # so that the process of the role finds the same package tug
             env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.processes.append(Process(role, rank, words, env, log, stdin))
 
@@ -252,7 +252,7 @@ class Cluster:
             try:
                 client.close()
             except Error:
-                pass  # the cluster has ended, so that closing a client may fail; the caller has the reason already
+                pass  # closing a client may fail, because the cluster has ended; the caller has the reason already
         for p in self.processes:
             p.close()
         self._held.close()

@@ -65,7 +65,7 @@ def _caught(kind: Any, error: BaseException, trace: Any) -> bool:
 
 
 def _interrupted(_context: Any) -> bool:
-    # Python runs signal handlers while it executes this function; an exception of theirs goes to _caught.
+    # Python runs signal handlers while it executes this function; _caught gets their exceptions.
     handle = _thread.handle
     return _thread.breaks_off or (handle is not None and handle._closing)
 
@@ -77,7 +77,8 @@ lib.tug_keep_warnings(True)  # the library keeps warnings for warn_after_call in
 
 @contextlib.contextmanager
 def breaking_off() -> Iterator[None]:
-    """Wraps the leave of a process that an exception ends: it waits for no other process, and ends the cluster."""
+    """Wraps the leaving of a process that ends with an exception: the process does not wait for other processes, and
+    ends the cluster."""
     _thread.breaks_off = True
     try:
         yield
@@ -99,7 +100,8 @@ def callback_of_program() -> Iterator[None]:
 
 @contextlib.contextmanager
 def hearing() -> Iterator[None]:
-    """A context for a function of the program that a training calls: it must not use what this thread is using."""
+    """A context for a function of the program that a training calls: the function must not use the objects that this
+    thread is using."""
     _thread.told = True
     try:
         yield
@@ -181,8 +183,8 @@ class Handle:
         return self._closing or self._pid != os.getpid()
 
     def _check_process(self) -> None:
-        """Raises ForkedError if it belongs to the process that this one was forked from: locks that its threads held at
-        the fork would never be released here."""
+        """Raises ForkedError if the handle belongs to the process from which this one was forked: locks that threads of
+        that process held at the fork would never be released here."""
         if self._pid != os.getpid():
             raise ForkedError(f"this {self._what} belongs to process {self._pid}, and this is process {os.getpid()}, "
                               "which was forked from it: open one here")
@@ -284,7 +286,8 @@ class Handle:
                 raise
 
     def _others_are_out(self) -> bool:
-        # This thread is not in a call, even if an exception has left an entry of it; nor are threads that have ended.
+        # This thread is not in a call, even if an exception has left its entry behind; threads that have ended are not
+        # in a call, either.
         me = threading.get_ident()
         alive = {t.ident for t in threading.enumerate()}
         return not any(i != me and i in alive for i in self._inside)

@@ -185,8 +185,9 @@ class Model(OwnedHandle):
         """Trains for `epochs` passes (an option of the model), continuing from its current state, and returns the model
         itself. data: a path or a list of paths; a numpy matrix, a sparse one of scipy, or Rows, with `label`, a number
         for each row; or a data frame. weight: for each row a factor of its loss, not negative. valid: validation data,
-        as a path, (data, label) or (data, label, weight). Afterwards `results` has the figures of the whole training
-        and `history` those of each pass. Raises SystemFailure if a worker of the cluster has died or left."""
+        as a path, (data, label) or (data, label, weight). Afterwards `results` has the metrics and times of the whole
+        training, and `history` has those of each pass. Raises SystemFailure if a worker of the cluster has died or
+        left."""
         examples = self._examples(data, label, categorical=categorical, weight=weight)
         if is_frame(data):
             self._warn_of_far_numbers(data, categorical)
@@ -222,7 +223,7 @@ class Model(OwnedHandle):
     def importance(self, data: Any, label: Any = None, *, weight: Weight = None,
                    **options: Option) -> List[Dict[str, Any]]:
         """Returns the importance of each column on data with labels: a dictionary for each column, with "column",
-        "auc_drop" (the AUC lost when each example gets this column's features of another, random example),
+        "auc_drop" (the loss of AUC if each example gets this column's features from another, random example),
         "logloss_rise" and "unknown" (the share of its values that the model does not know); the most important column
         comes first. only=["user", "user+ad"] measures these columns, and several columns together. The data and the
         other keywords are those of evaluate(). Columns of a numpy matrix are given and named by their numbers, and have
@@ -345,7 +346,7 @@ class Model(OwnedHandle):
         return _plots.plot_importance(self, data, label, **more)
 
     def _of_history(self) -> Dict[str, float]:
-        """Returns what `results` has of a training and the history tells: a loaded model has no results."""
+        """Returns the part of `results` that follows from the history, for a loaded model, which has no results."""
         passes, found = self.history, {}
         best = next((p for p in reversed(passes) if p.best), None)
         if passes:
@@ -375,10 +376,10 @@ class Model(OwnedHandle):
         self._run(lib.tug_model_save, word(directory, "directory"))
 
     def report(self, path: Path, data: Any = None, label: Any = None, *, weight: Weight = None) -> None:
-        """Writes an HTML page about the model: its passes and options, and on `data`, with labels and given as in
-        train(), its metrics, ROC, calibration, predictions and what columns are worth. The page needs neither scripts
-        nor a network. path: a new file or an earlier report, which is replaced. Raises UsageError if the file is
-        something else, or the model was not trained."""
+        """Writes an HTML page about the model: its passes and options, and, if `data` with labels is given (as in
+        train()), its metrics, ROC, calibration, predictions and the importance of columns on this data. The page needs
+        neither scripts nor a network. path: a new file or an earlier report, which is replaced. Raises UsageError if
+        the file is something else, or the model was not trained."""
         if data is None:
             self._run(lib.tug_model_report, word(path, "path"))
         else:

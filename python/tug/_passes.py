@@ -33,7 +33,7 @@ class Progress(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """The record of a pass that has ended (struct tug_pass). A figure that was not measured is None."""
+    """The record of a pass that has ended (struct tug_pass). A value that was not measured is None."""
 
     pass_: int # the number of the pass, from 1
     examples: int  # examples that were trained on, without those held out for validation

@@ -61,7 +61,7 @@ class _Frame(NamedTuple):
 
 
 def _plain(text: str) -> str:
-    """A text in which matplotlib sees no formula: names of columns may contain dollar signs."""
+    """Returns a text in which matplotlib finds no formula, because names of columns may contain dollar signs."""
     return text.replace("$", r"\$")
 
 
@@ -76,7 +76,7 @@ def _numbers(values: Sequence[Optional[float]]) -> List[float]:
 
 
 def _marker(n: int) -> Optional[str]:
-    return "o" if n < 30 else None  # a line of a single pass would be invisible
+    return "o" if n < 30 else None  # a line with a single pass would be invisible
 
 
 def _passes_of(model: Any) -> List[Pass]:
@@ -127,7 +127,7 @@ def plot_history(model: Any, metric: str = "loss", *, ax: Any = None, title: Opt
 
 
 def _rows_of(what: Any, data: Any, argument: str, column: str, ask: Callable[[Any], Any]) -> List[Dict[str, Any]]:
-    """The result of a method of the model: computed from `data`, or given as it was returned."""
+    """Returns the result of a method of the model: computed from `data`, or `what` itself if it is such a result."""
     what = _the_model(what)
     if isinstance(what, list) and what and all(isinstance(one, dict) and column in one for one in what):
         if data is not None:
@@ -176,14 +176,14 @@ def plot_importance(model: Any, data: Any = None, label: Any = None, *, weight: 
                     ylabel: Optional[str] = "Column", xlim: Limits = None, ylim: Limits = None,
                     figsize: Optional[Tuple[float, float]] = None, dpi: Optional[float] = None, grid: bool = True,
                     **options: Option) -> Any:
-    """Plots what each column is worth as horizontal bars, the most important column at the top. Returns the axes of
+    """Plots the importance of each column as horizontal bars, the most important column at the top. Returns the axes of
     matplotlib.
 
     model: a tug.Model, with data and labels as in Model.importance(), whose options are further keywords; or the list
     that Model.importance() has returned, without data. importance_type: "auc_drop" or "logloss_rise"; None: auc_drop
     where the model has an AUC. max_num_features: the number of columns shown; None: all. ignore_zero: leave out columns
-    that are worth nothing. precision: digits of the number at each bar; None: no numbers. height: of a bar, where 1
-    leaves no gap. The other arguments are those of plot_history()."""
+    with importance 0. precision: digits of the number at each bar; None: no numbers. height: of a bar, where 1 leaves
+    no gap. The other arguments are those of plot_history()."""
     if importance_type not in (None, "auc_drop", "logloss_rise"):
         raise UsageError(f"importance_type: must be 'auc_drop' or 'logloss_rise', not {importance_type!r}")
     if max_num_features is not None:

@@ -54,7 +54,7 @@ class _Sums(torch.autograd.Function):
 
 
 class _Rows(torch.autograd.Function):
-    """The rows of a batch as a tensor, from which PyTorch computes further."""
+    """The rows of a batch as a tensor, with which PyTorch continues to compute."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Any, module: Any, batch: Any) -> Any:

@@ -42,10 +42,10 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
     """Runs the scheduler or a server in this process until the last worker has left.
 
     as_role: "scheduler" or "server"; None: role(). Arguments that are not given come from the environment (struct
-    tug_node_options in tug/kvapp.h). The directories of a server come from TUG_SAVE_ROOT, TUG_LOAD_ROOT (several,
-    separated by commas) and TUG_COLD_ROOT. `ready` is called when all processes of the cluster have joined. Ctrl-C,
-    and SIGTERM or SIGHUP where the program does not handle them, end the cluster: all other processes end with an
-    error, and this process ends with exit code 130."""
+    tug_node_options in tug/kvapp.h). The directories of a server come from TUG_SAVE_ROOT, TUG_LOAD_ROOT (separated by
+    commas if there are several) and TUG_COLD_ROOT. `ready` is called when all processes of the cluster have joined.
+    Ctrl-C, and SIGTERM or SIGHUP where the program does not handle them, end the cluster: all other processes end with
+    an error, and this process ends with exit code 130."""
     which = role() if as_role is None else choice(as_role, "as_role", tuple(_GROUPS))
     if which not in _GROUPS:
         raise UsageError(f"{'this process is a worker' if which == 'worker' else 'the environment sets no role'}"
@@ -78,13 +78,13 @@ def _leave(node: Any) -> int:
     return status
 
 
-INTERRUPTED = 130  # exit code, as the command's
+INTERRUPTED = 130  # the exit code of the command in this case
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Wraps the life of a role: SIGTERM and SIGHUP end it in order, as Ctrl-C does, where the program leaves them
-    alone. They raise SystemExit with the exit code of an interruption."""
+    """Wraps the run of a role: SIGTERM and SIGHUP, unless the program handles them, end it in order, as Ctrl-C does.
+    They raise SystemExit with the exit code of an interruption."""
     def end(_number: int, _frame: Any) -> None:
         raise SystemExit(INTERRUPTED)
 
@@ -101,10 +101,10 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def run_and_exit(which: str, run: Callable[[], None]) -> NoReturn:
-    """Runs a role that the program did not call itself, and ends the process: errors are one sentence."""
+    """Runs a role that the program did not call itself, and ends the process. An error is printed as one sentence."""
     try:
         run()
-    except Interrupted as error:  # the news of another process
+    except Interrupted as error:  # the error of another process
         print(f"{which}: {error}", file=sys.stderr, flush=True)
         sys.exit(INTERRUPTED)
     except Error as error:

@@ -33,7 +33,7 @@ class TableStats(NamedTuple):
     cold_rows: int
     bytes: int
     made: int
-    refused: int  # pushes of keys that the entry policy refused a row
+    refused: int  # keys in pushes to which the entry policy refused a row
     evicted_score: int
     evicted_age: int
     evicted_ttl: int
@@ -123,7 +123,7 @@ class Table:
         return f"<tug.Table {self.number} '{self.name}'>"
 
     def _check(self) -> None:
-        # The library takes the table that has the number now, and assumes arrays of its widths.
+        # The library would use the table that has the number now, and assume arrays of that table's widths.
         if self.client._tables.get(self.number) != self._known:
             raise UsageError(f"table {self.number} '{self.name}' was dropped, or its number is another table's now: "
                              "make it, or find it, again")

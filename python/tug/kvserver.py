@@ -30,7 +30,7 @@ from tug._roles import ended_by_signals
 
 __all__ = ["KVStoreServer", "run"]
 
-LOOK_SECONDS = 0.2  # how often the server checks for signals
+LOOK_SECONDS = 0.2  # the interval in which the server checks for signals
 
 
 class _Raised(List[BaseException]):

@@ -30,7 +30,7 @@ _COUNTS = ("begin_num_update", "seed")
 _KEPT = ("lr_scheduler", "param_idx2name", "param_dict")
 _IGNORED = ("aggregate_num", "use_fused_step")
 _TAKE_RATE = ("factor", "multifactor")  # schedulers that use learning_rate in place of their base_lr
-_PLAIN = ("gamma", "beta", "bias")  # lars does not scale keys whose names end so
+_PLAIN = ("gamma", "beta", "bias")  # lars does not scale keys whose names end in one of these
 
 
 def _table() -> Dict[str, Dict[str, float]]:

@@ -90,7 +90,7 @@ class _Gradients:
                 self._merge()
 
     def _add(self, keys: Keys, gradient: Any) -> None:
-        # only has a gradient: the weights are in the table
+        # this tensor only carries a gradient: the weights are in the table
         leaf = torch.zeros(()).expand(gradient.shape).requires_grad_()
         leaf.grad = gradient
         self.leaves.append(leaf)

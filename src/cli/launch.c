@@ -240,8 +240,7 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
     *r = (struct launch_roots){0};
     if (training_words(argc, argv, &t, &parsed, &ignored) != 0)
         return;
-    // The roots are copied, because texts of options that come from a file are freed with
-    // `parsed`.
+    // The roots are copied, because texts of options from a file are freed with `parsed`.
     const char *save = t.out != NULL ? t.out : t.publish;
     r->save = save != NULL ? mem_strdup(save) : NULL;
     r->refit = t.refit;

@@ -108,7 +108,7 @@ static int write_lines(struct printer *p, struct err *e)
     return 0;
 }
 
-// Writes the header before the first line: only then it is known which columns exist.
+// Writes the header before the first line. The columns are not known earlier.
 static int put_header(struct printer *p)
 {
     if (!p->header)

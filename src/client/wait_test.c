@@ -73,7 +73,7 @@ static void open_scheduler(uint32_t workers)
         .workers = workers,
         .partition_bits = 6,
         .gather_timeout_ns = PATIENCE,
-        .dead_timeout_ns = 100 * SECOND, // long, as threads under valgrind share one CPU
+        .dead_timeout_ns = 100 * SECOND, // long: threads under valgrind share one CPU
         .leave_timeout_ns = PATIENCE,
         .session_base = 1,
         .host = "here",

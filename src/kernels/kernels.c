@@ -36,7 +36,7 @@ static const struct kernels *choose(void)
 
 const struct kernels *kernels_get(void)
 {
-    // The chosen kernels; set without a lock, as every thread chooses the same.
+    // The chosen kernels; set without a lock, because every thread chooses the same.
     static const struct kernels *chosen;
     const struct kernels *k = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
     if (k == NULL) {

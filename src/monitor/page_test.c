@@ -345,7 +345,7 @@ static void names_a_disk_without_room_for_a_save(void **state)
     verdict_is(SAVED_OF("50e6"), true, "training");
 }
 
-// Says at which pass validation was best, as the curves may look flat.
+// Says at which pass validation was best, because the curves may look flat.
 static void says_when_validation_was_best(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 // Rounds to the nearest bf16, ties to even. Infinities stay infinities, and NaNs stay
-// NaNs: they are made quiet, as the upper half of a NaN could be an infinity.
+// NaNs: they are made quiet, because the upper half of a NaN could be an infinity.
 static inline uint16_t bf16_from(float x)
 {
     uint32_t bits;

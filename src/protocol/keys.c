@@ -127,8 +127,8 @@ static int unpacked_reserve(struct keys_scratch *s, size_t n)
 static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint64_t **ret,
                   struct err *e)
 {
-    // Packed keys take at least a byte for 256 keys, so that a number of keys which
-    // cannot be true is refused before memory is allocated.
+    // Packed keys take at least a byte for 256 keys. So an impossible number of keys is
+    // refused before memory is allocated.
     if (w->n / 256 > w->span.n)
         return err_set(e, TUG_EUSAGE,
                        "it announces %u keys, but has only %llu bytes of packed keys",

@@ -43,9 +43,9 @@ struct rule_info {
     uint32_t per_row;    // state floats for the whole group of weights
     struct rule_params defaults;
     enum rule_reduce reduce;
-    // Whether changes that several workers make to copies of the state can be added, as
-    // is right for sums. For a decaying mean every worker would subtract its decay, and
-    // the mean could end below zero.
+    // Whether changes that several workers make to copies of the state can be added. They
+    // can if the state is a sum. For a decaying mean every worker would subtract its
+    // decay, and the mean could end below zero.
     bool state_adds_up;
     // Whether weights are computed from the state, so that changes of weights cannot be
     // added.

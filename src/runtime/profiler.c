@@ -14,8 +14,8 @@
 
 enum {
     LOOP_SECONDS = 10,
-    // Loops that do not answer take together at most the time limit of this many loops:
-    // the remaining loops are then not asked.
+    // When this many loops have not answered, the remaining loops are not asked. So all
+    // silent loops together take at most this many time limits.
     LOST_LOOPS = 3,
 };
 

@@ -301,7 +301,7 @@ void save_abort(const char *dir, struct save_manifest *m)
     unlock(m);
 }
 
-// Checks that the process that commits can see the servers' files, as these may be
+// Checks that the process that commits can see the servers' files, because these may be
 // written on other machines.
 static int check_files(const struct save_manifest *m, const char *path, struct err *e)
 {

@@ -478,7 +478,7 @@ static void test_links(void **state)
     assert_int_equal(symlink("nowhere", saves_path(dir, "save-000004")), 0);
     touch(saves_path(dir, "save-000005"));
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
-    // Save 5 was to be removed; its directory is kept, as it has a file
+    // Save 5 was to be removed; its directory is kept, because it has a file
     // that is not a save's.
     check_kept(dir, "1 5 6 ");
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));

@@ -395,7 +395,7 @@ static void test_too_large_batch(void **state)
     lone_pass_time(r.w, 1);
     for (int i = 0; i < 2; i++)
         lone_expect_refusal(r.w, TUG_EIO,
-                            "batch 0, which can't be applied: the workers'");
+                            "batch 0, which cannot be applied: the workers'");
     r.budget.bytes = bytes;
     lone_send_push(r.w, 0, &m);
     lone_expect_ok(r.w);

@@ -160,7 +160,7 @@ static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
     if (size > c->row_bytes) {
         float *extra = store_make_extra(s, row);
-        assert(extra != NULL); // cannot fail, as room for the extra row was reserved
+        assert(extra != NULL); // cannot fail: room for the extra row was reserved
         memcpy(extra, bytes + c->row_bytes, c->extra_bytes);
     }
 }

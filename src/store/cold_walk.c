@@ -1,7 +1,7 @@
 // Walks over the rows on disk: for admin operations, saves and the opening of durable
 // tiers.
 //
-// Rows that are also in memory are skipped, as their copies on disk are out of date.
+// Rows that are also in memory are skipped, because their copies on disk are out of date.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -191,7 +191,7 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
     struct cold_change o = {.s = s, .p = p, .t = store_admin_time(s, p)};
-    // So that afterwards the batch has only the changes of this operation.
+    // Afterwards the batch has only the changes of this operation.
     TRY(cold_write_waiting(s->cold, e));
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;

@@ -72,7 +72,7 @@ struct table_config table_config_defaults(void);
 int table_config_set(struct table_config *c, const char *name, const char *value,
                      struct err *e);
 // Parses settings over those in *c, which stays unchanged on failure. Errors name the
-// line. The accessor is read first, wherever it is in the text, as its lifecycle decides
+// line. The accessor is read first, wherever it is in the text, because its lifecycle decides
 // the default of `deltas`.
 int table_config_parse(struct table_config *c, const char *text, struct err *e);
 // Checks that the settings fit together, because some exclude each other.

@@ -29,7 +29,7 @@ int parcel_reserve(struct buf *to, size_t n, struct err *e)
 void parcel_pad(struct buf *to)
 {
     static const char zeros[ALIGN];
-    // Cannot fail, as the room was reserved.
+    // Cannot fail: the room was reserved.
     (void)buf_add(to, zeros, padded(to->len) - to->len);
 }
 
@@ -37,7 +37,7 @@ int parcel_add(struct buf *to, const void *bytes, size_t n, struct err *e)
 {
     TRY(parcel_reserve(to, n, e));
     if (n > 0)
-        (void)buf_add(to, bytes, n); // cannot fail, as the room was reserved
+        (void)buf_add(to, bytes, n); // cannot fail: the room was reserved
     parcel_pad(to);
     return 0;
 }
@@ -461,7 +461,7 @@ int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
     TRY(check_rows_fit(&r, e));
     uint64_t made = s->stats.made, step = s->step;
     int rc = put_parcel(&r, e);
-    // The rows do not count as made here, as they were counted in the store that made
+    // The rows do not count as made here, because they were counted in the store that made
     // them.
     s->stats.made = made;
     if (rc == 0)

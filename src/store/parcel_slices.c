@@ -175,7 +175,7 @@ static int slice_add_rows(const struct store *s, const struct slice *x, struct b
     TRY(parcel_reserve(to, x->n * bytes, e));
     for (uint32_t i = 0; i < x->n; i++) {
         float *copy = (float *)(void *)(to->data + to->len);
-        // Cannot fail, as the room was reserved.
+        // Cannot fail: the room was reserved.
         (void)buf_add(to, store_row_at(s, x->handles[i]), bytes);
         // Zeroes the handle of the extra row, which has no meaning outside this store.
         if (a->extra_width > 0)
@@ -201,7 +201,7 @@ static int add_extras(const struct store *s, const struct slice *x, struct buf *
     TRY(parcel_add_keys(to, PARCEL_EXTRAS, keys, n, e));
     TRY(parcel_reserve(to, n * bytes, e));
     for (size_t i = 0; i < n; i++)
-        (void)buf_add(to, extras[i], bytes); // cannot fail, as the room was reserved
+        (void)buf_add(to, extras[i], bytes); // cannot fail: the room was reserved
     parcel_pad(to);
     return 0;
 }
@@ -383,7 +383,7 @@ int parcel_slice_put(struct store *s, uint32_t partition, const void *bytes, siz
         *ret_last = b->kind == PARCEL_TOTAL;
         rc = put_block(&r, b, e);
     }
-    // The rows do not count as made here, as they were counted in the store that made
+    // The rows do not count as made here, because they were counted in the store that made
     // them.
     s->stats.made = made;
     return rc;

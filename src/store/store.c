@@ -174,7 +174,7 @@ int store_open(struct store **ret, const struct store_options *o, struct err *e)
     s->o = *o;
     s->o.config = &s->config;
     int rc = open_store(s, e);
-    s->o.cold_dir = NULL; // NULL, as the string belongs to the caller
+    s->o.cold_dir = NULL; // NULL: the string belongs to the caller
     if (rc != 0) {
         store_close(s);
         return rc;

@@ -107,7 +107,7 @@ uint64_t store_step_of(const struct store *s);
 // Ends a day: rows that are not pushed count as unseen for one day more.
 void store_day(struct store *s);
 // Returns the number of days that have ended: the largest number of any partition that the
-// store owns, as partitions differ only after a load or a move.
+// store owns, because partitions differ only after a load or a move.
 uint32_t store_day_of(const struct store *s);
 
 // Return and set the checksum of the manifest of the base or delta that published the

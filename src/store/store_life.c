@@ -111,10 +111,10 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
         return 0;
     }
     uint32_t all = s->walk.n, stay = decay(s, t);
-    // Cannot fail, as memory was reserved.
+    // Cannot fail: memory was reserved.
     TRY(store_remove_rows(s, p, s->walk.at + stay, all - stay, e));
     if (s->accessor.life.decay != 1)
-        TRY(store_note(s, p, s->walk.at, stay, e)); // cannot fail, as memory was reserved
+        TRY(store_note(s, p, s->walk.at, stay, e)); // cannot fail: memory was reserved
     memcpy(part->rows.at, s->walk.at, stay * sizeof(*s->walk.at));
     part->rows.n = stay;
     assert(part->live == stay);
@@ -162,7 +162,7 @@ int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
             staying[stay++] = h;
         }
     }
-    TRY(store_remove_rows(s, p, going, gone, e)); // cannot fail, as memory was reserved
+    TRY(store_remove_rows(s, p, going, gone, e)); // cannot fail: memory was reserved
     return s->accessor.life.decay != 1 ? store_note(s, p, staying, stay, e) : 0;
 }
 
@@ -181,7 +181,7 @@ static int clear(struct store *s, uint32_t p, struct err *e)
         return err_nomem(e, "clearing a table");
     if (part->cold > 0)
         TRY(cold_admin(s, p, e));
-    // Cannot fail, as memory was reserved.
+    // Cannot fail: memory was reserved.
     TRY(store_remove_rows(s, p, s->walk.at, s->walk.n, e));
     if (part->entry != NULL)
         s->entry_bytes -= entry_bytes(part->entry);

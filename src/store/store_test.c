@@ -285,7 +285,7 @@ static void test_counters(void **state)
     OK(store_pull(s, &key, 1, got, NULL, &ok_e));
     assert_true(got[0] == 3 && got[1] == 1);
     assert_true(got[2] * 0x1p24f + got[3] == -1);
-    // A shrink does not change these rows, as they have no lifecycle.
+    // A shrink does not change these rows, because they have no lifecycle.
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     assert_int_equal(store_stats(s).rows, 1);

@@ -125,8 +125,9 @@ void remote_count_left_out(const struct remote_worker *w)
 {
     uint64_t n = client_stats(w->remote.client).left_out;
     if (n > 0)
-        log_warn("%llu push%s of this worker had updates that servers left out, since a "
-                 "state of "
-                 "their rule would become infinite: the model lacks them",
-                 (unsigned long long)n, PLURAL_ES(n));
+        log_warn(
+            "%llu push%s of this worker had updates that servers left out, because a "
+            "state of "
+            "their rule would become infinite: the model lacks them",
+            (unsigned long long)n, PLURAL_ES(n));
 }

@@ -9,7 +9,7 @@
 //
 // An end that is trusted for another reason (its certificate, the user at the other end
 // of a Unix socket) proves nothing here, but the nonces still make the link's binding.
-// The others prove that they know the token of the role: HMAC-SHA256 over the speaker's
+// Other ends prove that they know the token of the role: HMAC-SHA256 over the speaker's
 // end, the role, both nonces, and the address that the dialler has connected to. The
 // token itself is never sent, and a proof is valid for one link, one direction and one
 // listener: a stranger that took the port can neither pass a proof on nor send it back.

@@ -94,9 +94,9 @@ static bool drop_stranger(struct tcp_van *v)
     return true;
 }
 
-// Counts the used descriptors: those below `next`, the lowest free number, and links
-// above it, which exist where lower descriptors were closed. Far from the limit the links
-// are not walked.
+// Counts the used descriptors: all below `next`, the lowest free number, and the links
+// above it. (There are some if lower descriptors were closed.) Does not walk the links if
+// `next` is far from the limit.
 static uint64_t descriptors_used(const struct tcp_van *v, int next, uint64_t limit)
 {
     uint64_t used = (uint64_t)next;
@@ -145,8 +145,8 @@ static void close_for(struct tcp_link *l, const struct err *why)
 
 // --------------------------------------------- choosing the link to close for a new peer
 
-// Returns a link's rank. Links of higher rank are closed later, and those from
-// WIRE_FROM_SERVE on never.
+// Returns a link's rank. Links of higher rank are closed later, and links of rank
+// WIRE_FROM_SERVE or higher are never closed.
 static enum wire_from rank(const struct tcp_link *l)
 {
     if (l->stranger)

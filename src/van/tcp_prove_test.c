@@ -232,7 +232,7 @@ static void test_unix_socket(void **state)
     (void)state;
     snprintf(address, sizeof(address), "unix:///tmp/tug-prove-%d", (int)getpid());
     open_ends(WIRE_SERVER, address);
-    // No token is needed, as both ends belong to the same user.
+    // No token is needed, because both ends belong to the same user.
     dialler.knows = listener.knows = false;
     dial();
     check_trust(WIRE_SERVER);

@@ -125,7 +125,7 @@ static void check_text(struct node *n, van_link link, struct van_message *m)
     assert_memory_equal(e->what.data, "hello", 5);
     assert_null(m->body);
     assert_int_equal(m->body_bytes, 0);
-    assert_null(van_keep(n->v, m)); // returns NULL, as the message has no body
+    assert_null(van_keep(n->v, m)); // returns NULL: the message has no body
 }
 
 static void texts(struct vans *w)
@@ -207,7 +207,7 @@ static void check_placed(struct node *n, van_link link, struct van_message *m)
     assert_true(m->placed);
     assert_ptr_equal(m->body, n->place);
     assert_ptr_equal(m->m->push.keys.data, n->place);
-    // Returns NULL, as a placed body is not in the van's memory.
+    // Returns NULL: a placed body is not in the van's memory.
     assert_null(van_keep(n->v, m));
     bulk_check(&m->m->push, b->n_keys, b->n_values, m->request);
 }

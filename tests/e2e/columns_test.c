@@ -364,8 +364,9 @@ static void first_column(void **state)
     (void)state;
     files_write("first.csv", "male,age,click\n1,3,0\n0,4,1\n1,3,1\n0,5,0\n");
     tug_ends(0, "train --data first.csv --format csv --model lr --epochs 1");
-    e2e_says("warning: the label is the first column, 'male', as no --label was given: "
-             "give --label 'click' if that column is the label");
+    e2e_says(
+        "warning: the label is the first column, 'male', because no --label was given: "
+        "give --label 'click' if that column is the label");
     static const char *const labels[] = {"male", "click"};
     for (size_t i = 0; i < 2; i++) {
         tug_ends(0,

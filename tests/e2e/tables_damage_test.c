@@ -71,7 +71,7 @@ static void damage(const char *file, int how)
     assert_true(bytes != NULL && n > 16);
     if (how == 0)
         files_remove(file);
-    // Leaves out the last two bytes, as the last may be a newline.
+    // Leaves out the last two bytes, because the last may be a newline.
     else if (how == 1)
         files_write_bytes(file, bytes, n - 2);
     else if (how == 2)

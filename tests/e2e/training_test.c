@@ -383,7 +383,7 @@ static void left_out_on_a_cluster(void **state)
                  "launch --servers 1 --workers 1 -- train --data wild.csv --format csv "
                  "--label y --numeric id --model fm --epochs 2 --mode %s",
                  modes[i]);
-        e2e_says("an update of column 'id' (first in wild.csv:2) was left out, since a "
+        e2e_says("an update of column 'id' (first in wild.csv:2) was left out, because a "
                  "state of its rule would become infinite: use a smaller --lr");
         e2e_says("of this worker had updates that servers left out");
     }

@@ -77,7 +77,7 @@ void world_add_all(struct world *w, uint32_t servers, uint32_t workers, bool dri
 void world_crash(struct actor *a);
 // Runs the simulation until the virtual time `until`.
 void world_run(struct world *w, uint64_t until);
-// Runs until the cluster has finished and all actors have left, but for at most `limit`.
+// Runs until the cluster has finished and all actors have left, for at most `limit`.
 // Returns the cluster's result.
 struct err world_finish(struct world *w, uint64_t limit);
 void world_close(struct world *w);

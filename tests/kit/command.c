@@ -209,8 +209,9 @@ const char *e2e_newest(const char *out)
     return NULL;
 }
 
-// Reads a manifest, and removes what the rows do not depend on: the names of the data's
-// files, as data in another place may have another name, and the plan of the run.
+// Reads a manifest, and removes the members on which the rows do not depend: the
+// names of the data's files, because data in another place may have another name,
+// and the plan of the run.
 static json_t *read_manifest(const char *path)
 {
     json_t *root = NULL;

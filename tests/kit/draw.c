@@ -236,7 +236,7 @@ static struct wire_span draw_span_of(struct draw *d, const char *name)
 #define draw_bytes(d, name) draw_list(d, name)
 #define draw_span(d, name) draw_span_of(d, name)
 
-// Some kinds of records are used only in lists, and some only by themselves.
+// Some kinds of records are used only in lists, and some only outside lists.
 #define UNUSED __attribute__((unused))
 
 // Draws a list of each kind of record, and each message.

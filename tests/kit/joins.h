@@ -8,7 +8,8 @@
 
 #include "kit/processes.h"
 
-// Group fixture: makes the data of the runs. It calls cluster_begin; the other one is cluster_end.
+// Group fixture: makes the data of the runs. It calls cluster_begin; the fixture for
+// the end is cluster_end.
 int joins_begin(void **state);
 
 // Returns the words of `tug train` for the run whose model is `out`, with `more` options. They are

@@ -175,7 +175,7 @@ uint64_t loop_admin(struct lone *w, enum wire_admin what, float threshold, uint6
     for (int i = 0; i < 1000 && w->sent == NULL; i++)
         lone_pass_time(w, 1000);
     uint64_t value = lone_expect_ok(w);
-    // Repeats the operation, which the shard does not do twice.
+    // Sends the operation again; the shard does not do it twice.
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, number, &m);
     assert_int_equal(lone_expect_ok(w), value);
     return value;

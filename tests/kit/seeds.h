@@ -38,8 +38,8 @@ struct seeds_run {
 struct seeds_bug {
     int bug; // enum bug (cluster/bugs.h), or N_BUGS and up for bugs of the world's own code
     const char *name; // of the world's own; NULL: the name in cluster/bugs.h
-    uint64_t near; // the seed from which the test searches first, as few seeds bring the
-                   // bug out; otherwise 0
+    // The seed from which the test searches first if few seeds bring the bug out; else 0.
+    uint64_t near;
 };
 
 struct seeds {

@@ -165,7 +165,7 @@ static void stop_some(void)
 {
     const uint64_t now = sim_now(sim), ms = SIM_SECOND / 1000;
     sim_stop(sim, scheduler_van, now + 700 * ms, 50 * ms);
-    // the last session is left out, as it dies
+    // the last session is left out, because it dies
     for (uint32_t i = 0; i + 1 < SESSIONS; i += 3)
         sim_stop(sim, ones[i].v, now + random_below(1, 0, i, 1500) * ms,
                  random_below(1, 1, i, 200) * ms);

@@ -69,7 +69,7 @@ ROWS: Rows = [
     runs("accessor_class",
          "for name in ('CtrCommonAccessor', 'SparseAccessor', 'CommMergeAccessor', 'DownpourCtrAccessor'):\n"
          "    with tug.local(1) as c: c.table('rows', settings=f'accessor={name}; dim=2')"),
-    page_refused("Table.set_program_env", PAGE, "servers run no program"),
+    page_refused("Table.set_program_env", PAGE, "servers do not run programs"),
     inner("Table.set_shard", "src/cluster/ring.c"),
     refused("fs_client_param", "fluid.DistributedStrategy().fs_client_param = {'uri': 'hdfs://a'}", "a pipe command"),
     tested("Table.load(path, meta)", "python/tests/test_table.py", "load("),

@@ -1,6 +1,7 @@
 """Finds saves that workers have asked for and that were never written. Only worker 0 saves: a script lets all workers
 make the call, or worker 0 alone. A save that only other workers ask for is not written. To detect this, each worker
-records its calls and leaves the record in the table of notes when it leaves; the later of two workers compares them.
+records its calls, and writes the record into the table of notes when it leaves; the worker that leaves later compares
+the records.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -25,7 +25,7 @@ ROW = 1024  # floats of a row
 KEYS = ROW // 4 - 1  # keys of a row, which begins with their number; each takes four floats
 RING = 4096  # rows of a worker's list for one table
 AT_ONCE = 512  # the most rows of one request
-COUNT_MAX = 2 ** 48  # a limit for the counts in a head, to detect damaged ones
+COUNT_MAX = 2 ** 48  # a limit for the counts in a head, to detect damaged heads
 LEFT = 1 << 60  # the key of worker 0's note (leave); those of other workers follow
 NAME = "fleet_changes"
 
@@ -34,7 +34,7 @@ class Changed(NamedTuple):
     """Changed keys that a reader had not read yet."""
 
     keys: Keys
-    complete: bool  # False: the ring was overwritten, any row may have changed, and keys is empty
+    complete: bool  # False: the ring was overwritten, so any row may have changed, and keys is empty
 
 
 def number_for(numbers: Sequence[int]) -> int:
@@ -70,8 +70,8 @@ class Changes:
         return table << 48 | worker << 32
 
     def heads(self, table: int) -> List[List[int]]:
-        """Returns, for each worker's list, the rows that were ever written, and the rows including those being
-        written."""
+        """Returns, for each worker's list, the number of rows that were ever written, and the number including rows
+        that are being written."""
         keys = [self._base(table, worker) for worker in range(self.workers)]
         heads: List[List[int]] = _numbers_of(self._table.pull(np.array(keys, np.uint64))[:, :8]).tolist()
         for worker, (had, will) in enumerate(heads):

@@ -45,7 +45,7 @@ class Table(Named):
 
 
 class MemorySparseTable(Table):
-    """A table whose rows come and go: accessor SparseAccessor, unless the settings name another."""
+    """A table with a feature lifecycle: accessor SparseAccessor, unless the settings name another one."""
 
     why = ""
 

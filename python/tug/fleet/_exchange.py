@@ -1,6 +1,6 @@
 """Exchanges values between all workers with the library's tug_fleet_all_gather (tug/fleet.h).
 
-A value is sent as JSON, so that a receiver never executes what it receives; numbers arrive unchanged.
+A value is sent as JSON, so that a receiver never executes received bytes; numbers arrive unchanged.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -419,11 +419,10 @@ class Fleet(Named, Others):
         net.begin_with(save)
 
     def settle_saves(self) -> None:
-        """Raises UsageError if a worker has asked for a save that worker 0 did not write, as far as this worker knows
-        by now."""
+        """Raises UsageError if a worker is known to have asked for a save that worker 0 did not write."""
         try:
             self._asked.settle(self.client, self.worker_index(), self.worker_num())
-        except SystemFailure:  # the run has ended; only worker 0 may leave without an answer
+        except SystemFailure:  # the run has ended, and only worker 0 may leave without an answer
             if not self.is_first_worker():
                 raise
 

@@ -26,8 +26,8 @@ GATE = 3  # the number of the table of notes
 ROW = 1024 # floats of a row
 NOTE_MAX = 16 << 10  # the most bytes of the gate's note
 LEFT_MAX = 1 << 20  # the most bytes of a worker's note
-WORKERS_NOTES = 1 << 32  # the key of worker 0's note; the notes of workers lie this many keys apart
-SOON = 20  # a warning names the reason of a wait after 1 / SOON of the longest wait
+WORKERS_NOTES = 1 << 32  # the key of worker 0's note, and the distance between the keys of two workers' notes
+SOON = 20  # a warning names the reason for a wait after 1 / SOON of the longest wait
 LOOK_SECONDS = 0.02  # the interval between two pulls while waiting
 
 _NEEDS_SERVERS = ("servers must run this script, too, up to fleet.run_server() (tug launch starts it in every "

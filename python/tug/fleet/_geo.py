@@ -1,6 +1,6 @@
 """Mode GEO (Paddle's GeoCommunicator): each worker trains its own copy of a table's rows. After every k_steps pushes a
-worker sends its changes to the servers and takes the changes of the others. The servers' table adds up what is pushed.
-Paddle's formulas, with T workers:
+worker sends its changes to the servers and gets the changes of the other workers. The servers' table adds up the pushed
+changes. Paddle's formulas, with T workers:
 
     latest                                 what this worker trains
     old                                    the values that it has received from the servers, or sent to them

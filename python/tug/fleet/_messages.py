@@ -10,12 +10,12 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from tug._arrays import kind_of, whole
 from tug._errors import ArgumentTypeError, DataError, UsageError
 
-HEAD = struct.Struct("<IIi")  # before each message: its bytes, the receiver's index, the message's type
+HEAD = struct.Struct("<IIi")  # the head of each message: its number of bytes, the receiver's index, the message's type
 COUNT = struct.Struct("<Q")
 WAITING_MAX = 1 << 24  # the most bytes of waiting messages of a worker
 
 Handler = Callable[[int, int, bytes], Optional[int]]
-Gather = Callable[[bytes], List[bytes]]  # returns the bytes of all workers; each must give the same number
+Gather = Callable[[bytes], List[bytes]]  # returns all workers' bytes; all must give the same number of bytes
 
 
 def _parts(said: bytes, sender: int) -> List[Tuple[int, int, bytes]]:

@@ -188,8 +188,8 @@ class DeclaredNet:
         self.hears: Optional[Callable[[Progress], None]] = None
         self.trained = False
         self.generation = 0 # counts the models that the net began with
-        self.begun = False  # the startup program was run, or a fleet's worker has begun
-        self.left = False  # stop_worker() has given up the rows of the last run
+        self.begun = False  # whether the startup program was run, or a worker of a fleet has begun
+        self.left = False  # whether stop_worker() has given up the rows of the last run
         self._check(self.options)
 
     @staticmethod

@@ -92,7 +92,7 @@ class Rounds:
                 raise UsageError(f"the batch was not pushed: {self._failed}") from self._failed
 
     def leave(self) -> None:
-        """Takes one thread out of the count, because it has no more data."""
+        """Removes one thread, which has no more data, from the number of threads."""
         with self._changed:
             self._threads -= 1
             if 0 < self._here >= self._threads:

@@ -115,7 +115,7 @@ class DatasetBase(Named):
         whole(fleet_send_batch_size, "fleet_send_batch_size", 1, 1 << 30)
 
     def set_fleet_send_sleep_seconds(self, fleet_send_sleep_seconds: int = 0) -> None:
-        """Has no effect: servers take as much as they can of global_shuffle."""
+        """Has no effect: in global_shuffle the servers' speed limits the sending."""
         whole(fleet_send_sleep_seconds, "fleet_send_sleep_seconds", 0, 1 << 30)
 
     def set_feed_type(self, data_feed_type: str) -> None:

@@ -15,8 +15,8 @@ struct scheduler_values {
     bool announce;
     const char *state; // directory of the journal, address of etcd, or NULL
     // Not an option. True if the processes were not started by one command, so some may
-    // connect only after the run has failed before its begin. The scheduler then stays
-    // for a few seconds to send them the reason.
+    // connect only after the run has failed to begin. The scheduler then stays for a few
+    // seconds to send them the reason.
     bool tells_late;
 };
 

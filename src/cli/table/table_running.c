@@ -437,8 +437,8 @@ static int table_running_join(struct running *r, struct err *e)
         .insecure = v->insecure,
         .guest = true,
     };
-    // Asks the scheduler first, because this shows sooner than joining whether it
-    // answers.
+    // Asks the scheduler a question first: this shows sooner than joining whether
+    // the scheduler answers.
     struct tool t = {.interrupted = &node_interrupted};
     int rc = tool_open(&t, &r->node.node, r->node.node.scheduler, v->connect_timeout, e);
     tool_close(&t);

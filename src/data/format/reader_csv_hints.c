@@ -141,7 +141,7 @@ int csv_explain_label(const struct csv *c, const struct reader_layout *l,
         usual = column_of_labels(c, l, line, end);
     if (usual == NULL && csv_names_label(is))
         return TUG_EDATA;
-    err_add(e, "; the label is the first column, '%s', as no --label was given",
+    err_add(e, "; the label is the first column, '%s', because no --label was given",
             show(is, strlen(is)).text);
     if (usual != NULL)
         err_add(e, "; did you mean --label '%s'?", show(usual, strlen(usual)).text);

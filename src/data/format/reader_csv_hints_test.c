@@ -168,7 +168,7 @@ static void test_no_header(void **state)
     struct reader *r = open_with(none);
     read_header(r, "a,1,23");
     assert_line(r, "b,0,24",
-                "the label is the first column, 'a', as no --label was given; "
+                "the label is the first column, 'a', because no --label was given; "
                 "if the first line is data, name the columns by --columns",
                 "did you mean");
     reader_close(r);
@@ -193,7 +193,7 @@ static void test_labels(void **state)
     struct reader *r = open_with((struct reader_options){0});
     read_header(r, "id,age,target");
     assert_line(r, "u1,3,0",
-                "the label is the first column, 'id', as no --label was "
+                "the label is the first column, 'id', because no --label was "
                 "given; did you mean --label 'target'?",
                 "--columns");
     reader_close(r);
@@ -201,7 +201,7 @@ static void test_labels(void **state)
     read_header(r, "id,age,bought");
     assert_line(r, "u1,33,0", "did you mean --label 'bought'?", NULL);
     assert_line(r, "u1,33,7",
-                "the label is the first column, 'id', as no --label was given",
+                "the label is the first column, 'id', because no --label was given",
                 "did you mean");
     reader_close(r);
     r = open_with((struct reader_options){.columns = "id,age,y"});

@@ -83,9 +83,10 @@ static void tell_of_label(const struct csv *c)
     if (c->label != NULL || c->base.rows != NULL || !c->base.labels || is == NULL ||
         usual == NULL || csv_names_label(is))
         return;
-    log_warn("the label is the first column, '%s', as no --label was given: give --label "
-             "'%s' if that column is the label",
-             show(is, strlen(is)).text, show(usual, strlen(usual)).text);
+    log_warn(
+        "the label is the first column, '%s', because no --label was given: give --label "
+        "'%s' if that column is the label",
+        show(is, strlen(is)).text, show(usual, strlen(usual)).text);
 }
 
 // Warns about a first column without a name whose words are features: pandas writes its row

@@ -341,7 +341,7 @@ static int decide_use(const struct csv *c, const char *name, size_t column,
             return err_set(e, TUG_EUSAGE, "'%s' is %s%s and cannot also be %s (%s)",
                            show(name, strlen(name)).text, roles[use],
                            use == 0 && c->label == NULL
-                               ? " (the first column, as no --label was given)"
+                               ? " (the first column, because no --label was given)"
                                : "",
                            roles[i], options[i]);
         use = i;

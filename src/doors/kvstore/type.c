@@ -58,7 +58,7 @@ static int read_slices(struct tug_kvstore *s, bool p3,
         return 0;
     if (s->async)
         return err_set(e, TUG_EUSAGE,
-                       "a store of type '%s' cannot slice arrays (p3%s), as only "
+                       "a store of type '%s' cannot slice arrays (p3%s), because only "
                        "synchronous stores can: open dist_sync",
                        s->type, p3 ? "" : ", by DMLC_PS_VAN_TYPE");
     s->slice = o->slice;

@@ -134,7 +134,7 @@ static void tell_left_out(struct tug_client *c)
         return;
     const struct table_spec *spec = client_spec(c->client, x.left_out_table);
     log_warn(
-        "%llu push%s of table %s, key %llu: the update was left out, since a state of "
+        "%llu push%s of table %s, key %llu: the update was left out, because a state of "
         "its rule would become infinite (the gradient is too large: clip gradients). "
         "This is said once",
         (unsigned long long)x.left_out, PLURAL_ES(x.left_out),

@@ -381,7 +381,7 @@ static const struct err *name_missing(const struct shard *s, const struct shard_
     else if (t->stuck.code == 0)
         name_micros(t, to);
     else {
-        buf_printf(to, "batch %llu, which can't be applied: %s",
+        buf_printf(to, "batch %llu, which cannot be applied: %s",
                    (unsigned long long)t->sync.clock.next, t->stuck.text);
         return &t->stuck;
     }

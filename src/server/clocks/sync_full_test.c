@@ -113,7 +113,7 @@ static void test_waiting_pull_is_refused(void **state)
     assert_null(x.w->sent);
     lone_pass_time(x.w, SECOND_NS);
     lone_expect_refusal(x.w, TUG_EIO,
-                        "batch 1, which can't be applied: no room for another row");
+                        "batch 1, which cannot be applied: no room for another row");
     make_room(&x);
     lone_send_pull(x.w, 0, &m);
     parcel_unpin(lone_expect(x.w, MSG_PULLED));
@@ -172,7 +172,7 @@ static void test_nothing_applied(void **state)
     send_pull(&x, 1);
     assert_null(x.w->sent);
     lone_pass_time(x.w, SECOND_NS);
-    lone_expect_refusal(x.w, TUG_EIO, "batch 2, which can't be applied");
+    lone_expect_refusal(x.w, TUG_EIO, "batch 2, which cannot be applied");
     lone_close(x.w);
 }
 
@@ -188,7 +188,7 @@ static void test_admin_sees_whole_batches(void **state)
         lone_deliver(x.w, WORKER_LINK, MSG_TABLE_DO, ++x.w->next_request, &m);
         assert_null(x.w->sent);
         lone_pass_time(x.w, SECOND_NS);
-        lone_expect_refusal(x.w, TUG_EIO, "batch 1, which can't be applied: no room");
+        lone_expect_refusal(x.w, TUG_EIO, "batch 1, which cannot be applied: no room");
         lone_deliver(x.w, WORKER_LINK, MSG_TABLE_DO, ++x.w->next_request, &m);
         assert_null(x.w->sent);
         make_room(&x);

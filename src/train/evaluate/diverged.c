@@ -201,10 +201,11 @@ void diverged_left_out(const struct reader *r, uint32_t slot, uint64_t key,
                        const char *where)
 {
     char feature[FEATURE_TEXT];
-    log_warn("an update of %s%s%s%s was left out, since a state of its rule would become "
-             "infinite: " ADVICE,
-             feature_text(r, slot, key, feature), where[0] != '\0' ? " (first in " : "",
-             where, where[0] != '\0' ? ")" : "");
+    log_warn(
+        "an update of %s%s%s%s was left out, because a state of its rule would become "
+        "infinite: " ADVICE,
+        feature_text(r, slot, key, feature), where[0] != '\0' ? " (first in " : "", where,
+        where[0] != '\0' ? ")" : "");
 }
 
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e)

@@ -1,5 +1,5 @@
-// SArray: an array, or a part of one, whose memory is shared by its copies and freed with
-// the last.
+// SArray: an array, or a part of an array. Copies share the memory, and the last copy
+// frees it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_SARRAY_H

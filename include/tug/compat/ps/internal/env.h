@@ -1,4 +1,4 @@
-// Environment: settings that a program gives by Environment::Init override environment
+// Environment: a program's settings by Environment::Init, which override environment
 // variables.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -15,7 +15,7 @@ namespace ps
 // Applies `op` to the k values in dst_vals of each key that is also in src_keys, with its
 // values in src_vals. Both lists of keys ascend. If dst_vals is empty, it is filled with
 // zeros first. Returns the number of values that were combined. num_threads is ignored,
-// as memory limits the speed of merging two lists.
+// because memory limits the speed of merging two lists.
 template <typename K, typename V, typename C>
 size_t ParallelOrderedMatch(const SArray<K> &src_keys, const SArray<V> &src_vals,
                             const SArray<K> &dst_keys, C *dst_vals, int k = 1,
