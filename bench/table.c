@@ -256,7 +256,7 @@ static const char read_text[] =
 static const char grow_text[] =
     "grow    to {grow_keys:.0M} M keys, batches of 10000: mean {grow_mean_ms:.2} ms, "
     "99 % below {grow_p99_ms:.2} ms, worst {grow_worst_ms:.2} ms\n"
-    "        (ceiling 5; {grow_late} of {grow_batches} above; worst of the thread's own "
+    "        (ceiling 5; {grow_late} of {grow_batches} above; worst by CPU "
     "time {grow_worst_cpu_ms:.2} ms; the first\n"
     "        touch of 2 MiB alone takes this machine up to {touch_ms:.2} ms)\n"
     "memory  with 8 bytes of floats: mean {bytes_per_key_mean:.2} bytes per key over the "

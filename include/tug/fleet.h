@@ -159,13 +159,13 @@ TUG_API const char *tug_fleet_server_endpoint(const struct tug_fleet *f, uint32_
 
 // ---------------------------------------------------------------- servers
 
-// Names the save with which the run starts. `dirname` is a directory of
-// tug_fleet_save_persistables, whose newest save is used, or the directory of one save.
-// If n_names is 0, all tables of the save are loaded, else only those with these names.
-// All servers call this function, and must see the directory; server 0 loads the tables
-// in tug_fleet_run_server, and workers wait for it. If `dirname` is NULL, nothing is
-// loaded. TUG_EUSAGE if no table has a name, or the path has a comma. (Paddle:
-// init_server(dirname, var_names).)
+// Names the save with which the run starts. `dirname` is a directory to which
+// tug_fleet_save_persistables has saved (its newest save is used), or the directory of one
+// save. If n_names is 0, all tables of the save are loaded, else only those with these
+// names. All servers call this function, and must see the directory; server 0 loads the
+// tables in tug_fleet_run_server, and workers wait for it. If `dirname` is NULL, nothing is
+// loaded. TUG_EUSAGE if one of the names is not the name of a table, or the path has a
+// comma. (Paddle: init_server(dirname, var_names).)
 TUG_API int tug_fleet_init_server(struct tug_fleet *f, const char *dirname,
                                   const char *const *names, size_t n_names);
 // Names the save from which one table is loaded at the start, as tug_fleet_init_server

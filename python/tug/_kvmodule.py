@@ -35,7 +35,7 @@ def init_optimizer(kvstore: Any = "local", optimizer: Any = "sgd",
         raise UsageError("kvstore=None is not supported: for an optimizer without a store use "
                          "optimizer.get_updater(optimizer)")
     if params is None:
-        raise UsageError("params is missing: give the arrays by name, which Module took from its symbol")
+        raise UsageError("params is missing: give the arrays by name (MXNet's Module took them from its symbol)")
     if batch_size <= 0:
         raise UsageError(f"batch_size must be above 0, not {batch_size}")
     arrays = dict(params)
