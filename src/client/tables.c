@@ -9,7 +9,7 @@
 #include "client/private.h"
 
 struct table_wanted {
-    struct table_spec *spec; // belongs to the client once the table was made
+    struct table_spec *spec; // NULL once the table is made: the client has taken it
     struct msg_table message;
     struct buf config; // the settings as text, to which the message points
 };
@@ -247,8 +247,8 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e)
     return admin(c, &m, NULL, e);
 }
 
-// Takes the greatest of the loops' global steps, because loops get the steps of workers
-// at different times.
+// Keeps the greatest of the loops' global steps, because the loops learn the workers'
+// steps at different times.
 static void take_step(void *ctx, const union wire_any *answer)
 {
     uint64_t *global = ctx;
@@ -290,7 +290,7 @@ client_ts client_step_to(struct client *c, uint64_t least, struct err *e)
     return 0;
 }
 
-// Adds a member of statistics; all are counts, and those of all loops are added up.
+// Adds one member of a loop's statistics to the sum. All members are counts.
 static inline __attribute__((always_inline)) void add_field(const char *type, void *sum,
                                                             const void *more)
 {
@@ -381,8 +381,9 @@ static int send_rows(struct slice *s)
     return request_send(s, m);
 }
 
-// Returns whether an answer to a walk is valid. Keys must ascend, so that the walk ends,
-// and each page but the last must be full, so that it ends soon.
+// Returns whether an answer to a walk is valid. Keys must ascend, otherwise the walk
+// would never end. Each page except the last must be full, otherwise the walk could need
+// very many requests.
 static bool is_page(const struct slice *s, const struct msg_rows_are *m)
 {
     const struct msg_rows *asked = &s->request->u.rows.message;

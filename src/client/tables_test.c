@@ -44,8 +44,8 @@ static bool note_mark(struct server *s, van_link link, const struct van_message 
     return false;
 }
 
-// Although messages may be late, repeated or reordered, when a mark arrives all earlier
-// pushes have arrived and no later ones.
+// When a mark arrives, all earlier pushes have arrived and no later push has, even if
+// messages are late, repeated or reordered.
 static void test_marks(void **state)
 {
     (void)state;
@@ -111,7 +111,8 @@ static void test_admin(void **state)
     for (int i = 0; i < 50; i++) {
         assert_int_equal(fake_wait(c, ts[i], &e), 0);
         assert_true(i % 2 ||
-                    removed[i] == 2 * MAX_SERVERS); // each loop's answer counts once
+                    removed[i] == 2 * MAX_SERVERS); // each loop answers 2, and each
+                                                    // answer counts once
     }
     for (uint32_t i = 0; i < MAX_SERVERS; i++)
         for (int k = 1; k <= 50; k++)
@@ -162,20 +163,21 @@ static void test_info_and_steps(void **state)
                      TUG_EUSAGE);
     assert_non_null(strstr(e.text, "there is no such table"));
     c->servers[0].node -= 100;
-    // The client sends its total of steps; of the loops' answers the greatest counts.
+    // The client sends its total of steps to every loop, and gets the greatest of their
+    // answers.
     uint64_t most = FIRST_NODE + 2 * (MAX_SERVERS - 1);
     assert_int_equal(fake_wait(c, client_step(c->client, 5, &global, &e), &e), 0);
     assert_int_equal(global, 5 + most);
     assert_int_equal(fake_wait(c, client_step(c->client, 2, &global, &e), &e), 0);
     assert_int_equal(global, 7 + most);
-    // client_step_to sends the number to every loop, and adds nothing to
-    // the client's own total.
+    // client_step_to sends a number of steps to every loop, and adds nothing to the
+    // client's own total.
     assert_int_equal(fake_wait(c, client_step_to(c->client, 99, &e), &e), 0);
     for (int i = 0; i < MAX_SERVERS; i++)
         assert_int_equal(told_least[i], 99);
     assert_int_equal(client_step_to(c->client, WIRE_STEPS_MAX + 1, &e), 0);
-    // The total steps of a client stay below the servers' limit; refused steps are not
-    // counted.
+    // A client's total of steps may not exceed WIRE_STEPS_MAX. Steps that are refused are
+    // not counted.
     for (int i = 0; i < 2; i++) {
         assert_int_equal(client_step(c->client, UINT64_MAX - (uint64_t)i, &global, &e),
                          0);
@@ -186,7 +188,7 @@ static void test_info_and_steps(void **state)
     assert_int_equal(
         fake_wait(c, client_step(c->client, WIRE_STEPS_MAX - 7, &global, &e), &e), 0);
     assert_int_equal(client_step(c->client, 1, &global, &e), 0);
-    // Making another table under a known number is refused.
+    // Settings with an unknown accessor are refused.
     struct table_config other = table_config_defaults();
     assert_int_equal(table_config_parse(&other, "name=x;accessor=nothing", NULL),
                      TUG_EUSAGE);
@@ -196,14 +198,15 @@ static void test_info_and_steps(void **state)
 // ---------------------------------------------------------------- saves
 
 static bool bad_save;
-// Id of the save for which the first loop has said that it is its turn.
+// The id of the save that has asked the first loop for its turn; 0: none yet.
 static uint64_t turn_of;
 
 static bool save(struct server *s, van_link link, const struct van_message *m)
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX);
     char name[32];
-    // All savers ask the same loop first, so that no two wait for each other.
+    // Every saver asks the same loop for its turn, so that no two savers wait for each
+    // other.
     if (m->type == MSG_SAVE_TURN) {
         assert_int_equal(s->node, FIRST_NODE);
         turn_of = m->m->save_turn.save;
@@ -243,7 +246,7 @@ static void test_saves(void **state)
         bad_save = bad;
         turn_of = 0;
         assert_int_equal(fake_wait(c, client_save_turn(c->client, 77, &e), &e), 0);
-        assert_int_equal(turn_of, 77); // the loops have written nothing
+        assert_int_equal(turn_of, 77); // no loop has written a file yet
         int rc = fake_wait(c, client_save(c->client, &s, &m, &e), &e);
         if (rc != (bad ? TUG_EDATA : 0))
             fail_msg("%d: %s", rc, e.text);
@@ -256,7 +259,7 @@ static void test_saves(void **state)
         save_manifest_free(&m);
     }
     assert_int_equal(fake_wait(c, client_save_end(c->client, 5, true, 7, &e), &e), 0);
-    // A table that no loop has is not left out silently.
+    // A save of a table that no loop has fails.
     const uint32_t tables[] = {12, 13, 99};
     bad_save = false;
     s.tables = tables;
@@ -273,7 +276,7 @@ static void test_saves(void **state)
                                            true, &rows, &e),
                                &e),
                      0);
-    assert_int_equal(rows, 3 * MAX_SERVERS); // each loop answers 3
+    assert_int_equal(rows, 3 * MAX_SERVERS); // each loop answers with 3 rows
     // Invalid requests are refused at once.
     char far[FILE_PATH_MAX + 1];
     memset(far, 'x', sizeof(far));
@@ -286,7 +289,7 @@ static void test_saves(void **state)
     fake_close(c);
 }
 
-// A loop that answers the request for a turn with files is refused.
+// MSG_SAVED is refused as the answer to the request for a turn.
 static bool saved_too_early(struct server *s, van_link link, const struct van_message *m)
 {
     struct msg_saved is = {.save = 77};
@@ -403,7 +406,8 @@ static void test_pages_that_do_not_ascend(void **state)
     fake_close(c);
 }
 
-// A walk fails if a server sends pages of one row, or more rows than fit memory.
+// A walk fails if a page other than the last is not full, or if its rows do not fit the
+// memory that the walk may use (`room`).
 static void test_pages_without_end(void **state)
 {
     (void)state;
@@ -435,7 +439,7 @@ static void test_pages_without_end(void **state)
     fake_close(c);
 }
 
-// An error with an unknown code, or with code 0, fails the request, too.
+// An error with an unknown code or with code 0 also fails the request.
 static int32_t code;
 
 static bool say_error(struct server *s, van_link link, const struct van_message *m)
@@ -502,8 +506,8 @@ static bool hang_up(struct server *s, van_link link, const struct van_message *m
     return true;
 }
 
-// A client whose cluster has ended has no timed work: although its links have closed, it
-// must not ask again and again to be called at once.
+// A client has no timed work after the cluster's end. Its links have closed, but it must
+// not ask again and again to be called at once.
 static void test_over_and_idle(void **state)
 {
     (void)state;
@@ -523,9 +527,9 @@ static void test_over_and_idle(void **state)
     fake_close(c);
 }
 
-// A request after the cluster has ended fails with the cluster's code, as requests in
-// flight did, so that a worker's exit code tells whether it was stopped or the cluster
-// failed.
+// A request that begins after the cluster's end fails with the cluster's code, like the
+// requests that were in flight. So a worker's exit code tells whether the worker was
+// stopped or the cluster failed.
 static void test_asked_after_the_end(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@ void client_set_fence(struct client *c, const atomic_bool *replaced)
     c->replaced = replaced;
 }
 
-// Ends all requests once the client's scheduler was replaced.
+// Ends all requests if another scheduler has replaced the client's scheduler.
 static int check_fence(struct client *c, struct err *e)
 {
     struct err why;
@@ -78,9 +78,8 @@ static int ended(struct client *c, const char *what, struct err *e)
     return err_copy(e, &why);
 }
 
-// Warns once, after a second, that a worker waits, and names the cause. The heartbeats of
-// the process show whether it reaches the scheduler; the first loop knows the other
-// causes.
+// Logs once, after a second, what a worker waits for. Only the worker's first loop logs
+// it. The heartbeats of the process log it if the scheduler cannot be reached.
 static void tell_wait(const struct client *c, uint64_t tell_at, bool *told)
 {
     const struct member_options *o = &c->o.member;
@@ -123,9 +122,9 @@ static void on_answer(void *ctx, const struct van_message *m)
         a->answer(a->ctx, m->m);
 }
 
-// The member repeats the question until it is answered, or until the member counts the
-// scheduler as dead and ends. The wait also ends if the scheduler is alive but does not
-// answer in time.
+// The member repeats the request until the scheduler answers, or until the member counts
+// the scheduler as dead and ends. The wait also ends after request_timeout_ns, even if
+// the scheduler is alive.
 int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e)
@@ -180,7 +179,7 @@ int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct 
     return client_meet(c, group, timeout_ns, NULL, NULL, e);
 }
 
-// If the cluster ends before this client's leave is acknowledged, that is fine, too.
+// It is not an error if the cluster ends before this client's leave is acknowledged.
 int client_leave(struct client *c, const struct err *why, struct err *e)
 {
     uint64_t until = van_now(c->van) + c->o.connect_timeout_ns;

@@ -58,7 +58,8 @@ static struct member_options member(enum wire_role role, uint64_t number,
         .host = "here",
         .address = address,
         .scheduler_timeout_ns = PATIENCE,
-        .resend_ns = 100 * MS, // the answer to a repeated question names the missing ones
+        .resend_ns = 100 * MS, // short: only the answer to a repeated request names the
+                               // missing nodes
     };
 }
 
@@ -207,8 +208,8 @@ static void test_a_run(void **state)
     assert_int_equal(mem_live(), live);
 }
 
-// A client that left after an error refuses requests and waits at once, with the first
-// reason. Otherwise they would wait for servers that no longer know the client.
+// After a client has left because of an error, its requests and waits fail at once with
+// the reason of that error, and do not wait for servers that no longer know the client.
 static void test_after_an_error(void **state)
 {
     (void)state;
@@ -272,7 +273,7 @@ static void test_cancel(void **state)
     struct client_pull q = {
         .table = TABLE, .keys = keys, .n = KEYS, .values = pulled, .arranged = true};
     good(client_wait(c.client, client_pull(c.client, &q, &err), e));
-    // A request that cannot begin keeps its own error.
+    // client_wait returns the error of a request that could not begin.
     q.table = TABLE + 1;
     assert_int_equal(client_wait(c.client, client_pull(c.client, &q, &err), &err),
                      TUG_EUSAGE);
@@ -296,14 +297,14 @@ static void test_questions_to_the_scheduler(void **state)
     good(client_wait_ready(c.client, PATIENCE, e));
     struct msg_pass_wanted m = {.pass = 0};
     struct err err = {0};
-    // The question is answered or fails with a sentence.
+    // The scheduler answers, or the request fails with a message.
     int rc = client_ask(c.client, MSG_PASS_WANTED, &m, hear_state, &pass, &err);
     assert_true(rc == 0 || err.text[0] != '\0');
     close_all();
 }
 
-// Repeats a short wait until it fails with this sentence: on a busy machine it may first
-// fail because the client has not joined yet.
+// Repeats a short wait until it fails with the message `why`. On a busy machine the first
+// waits may fail because the client has not joined yet.
 static void expect_not_ready(const char *why)
 {
     struct err err = {0};
@@ -332,8 +333,8 @@ static void test_waits_end_and_say_why(void **state)
     close_all();
 }
 
-// The servers never reach the barrier. The scheduler names them when it is asked again,
-// which may be after a short wait has ended.
+// The servers never reach the barrier. Only the answer to a repeated request names them,
+// so a wait that is too short ends without their names.
 static void test_barrier_names_who_is_missing(void **state)
 {
     (void)state;
@@ -361,7 +362,8 @@ static void test_no_scheduler(void **state)
     client_close(c.client);
 }
 
-// A living scheduler may not answer: it opens a pass only after all nodes have joined.
+// A scheduler that is alive may still not answer: it opens a pass only after all nodes
+// have joined.
 static void test_scheduler_that_does_not_answer(void **state)
 {
     (void)state;
@@ -371,7 +373,8 @@ static void test_scheduler_that_does_not_answer(void **state)
     open_scheduler(1);
     open_loops(1); // one less than the cluster needs
     open_client_as(WIRE_DRIVER, 300 * MS);
-    for (int i = 0; i < 2; i++) { // the first question must not disturb the second
+    for (int i = 0; i < 2; i++) { // the request that timed out must not disturb the next
+                                  // one
         assert_int_equal(client_ask(c.client, MSG_PASS, &pass, hear_state, &heard, &err),
                          TUG_EIO);
         assert_non_null(strstr(err.text, "has not answered (pass)"));

@@ -77,7 +77,7 @@ static void close_both(void)
     journals_free(&journals[1]);
 }
 
-// Changes the address of the actor's scheduler to that of the later one.
+// Makes the actor connect to the later scheduler from its next attempt on.
 static void readdress(struct actor *a)
 {
     snprintf(a->m->scheduler, sizeof(a->m->scheduler), "sim://later");
@@ -115,11 +115,13 @@ static void test_rejoins(void **state)
     assert_int_equal(member_id(a->m), id);
     assert_int_equal(member_session(a->m), session);
     assert_follows(&w.actors[SERVER], 1); // the server does not know the later scheduler
+                                          // yet
     close_both();
 }
 
-// A server that learns of the later scheduler tells the first one and leaves it. The
-// first one then ends: it stops no node, and writes nothing more to its journal.
+// A server that learns of the later scheduler tells the first scheduler and leaves it.
+// The first scheduler then ends. It stops no node, and writes nothing more to its
+// journal.
 static void test_first_is_told(void **state)
 {
     (void)state;
@@ -164,7 +166,8 @@ static void test_does_not_go_back(void **state)
     close_both();
 }
 
-// Without the safeguard, the member stays with the first scheduler, which does not end.
+// With the bug WITHOUT_GENERATION, a member that hears of generation 2 stays with the
+// first scheduler, which does not end.
 static void test_switched_off(void **state)
 {
     (void)state;
@@ -179,7 +182,8 @@ static void test_switched_off(void **state)
 
 // ------------------------------------------------------------------ one peer's messages
 
-// A peer of a scheduler, or of a member that takes greetings in place of a server.
+// A peer that sends messages to a scheduler, or a host on which a server's member answers
+// greetings.
 struct peer {
     struct van *v;
     struct member *m; // the member that checks greetings, if this peer is a server
@@ -254,7 +258,8 @@ static void test_scheduler_believes_servers(void **state)
     close_both();
 }
 
-// A guest with a tool's token has a session, too, but may not end the scheduler.
+// A guest that joined with a tool's token also has a session, but may not end the
+// scheduler.
 static void test_tools_are_not_believed(void **state)
 {
     (void)state;
@@ -272,7 +277,7 @@ static void test_tools_are_not_believed(void **state)
     greet(&tool, "sim://scheduler", &who);
     assert_int_equal(tool.welcome, 1);
     assert_false(scheduler_finished(w.s, NULL));
-    // a server does not believe a tool, either
+    // a server also ignores the generation that a tool claims
     open_peer(&host, "host");
     assert_int_equal(van_listen(host.v, "sim://host", address, NULL), 0);
     struct van *own = host.m->side.van;
@@ -288,8 +293,8 @@ static void test_tools_are_not_believed(void **state)
     journals_free(&journals[0]);
 }
 
-// A worker that has joined the later scheduler greets a server. The server then follows
-// that scheduler, too, and has its generation in WELCOME.
+// A worker that has joined the later scheduler greets a server. The server then also
+// follows the later scheduler, and names generation 2 in WELCOME.
 static void test_members_tell_each_other(void **state)
 {
     (void)state;
@@ -330,8 +335,8 @@ static void test_members_tell_each_other(void **state)
     close_both();
 }
 
-// The members and the heartbeats of a process share the newest generation that one
-// of them has heard of.
+// The members and the heartbeats of a process share the newest generation that any of
+// them knows.
 static void test_process_shares_it(void **state)
 {
     (void)state;

@@ -25,8 +25,9 @@
 
 struct heartbeat;
 
-// Starts the thread. *lost (may be NULL) is set when the scheduler has declared this
-// process dead. Returns 0, or the error of opening the van or starting the thread.
+// Starts the thread that sends heartbeats. *lost (may be NULL) is set when the scheduler
+// has declared this process dead. Returns 0, or the error of opening the van or starting
+// the thread.
 int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
                     struct err *e);
 void heartbeat_stop(struct heartbeat *h); // NULL is fine; waits for the thread

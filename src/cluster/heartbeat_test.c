@@ -50,7 +50,7 @@ static int open_world(void **state)
     return open_world_with(false);
 }
 
-// Opens the same world, in which the scheduler's process drives a run.
+// Opens the same world, but the scheduler's process also drives a run.
 static int open_driven_world(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_an_idle_members_dead_link_is_replaced(void **state)
     assert_true(scheduler_finished(w.s, NULL));
 }
 
-// The link that replaces a dead link falls silent, too, before it is open.
+// The link that replaces a dead link falls silent as well, before it is open.
 static void test_a_dead_attempt_is_given_up(void **state)
 {
     (void)state;
@@ -283,7 +283,7 @@ static void test_a_server_that_is_asked_to_end(void **state)
     assert_true(scheduler_asked(w.s));
     world_run(&w, sim_now(w.sim) + 100 * SECONDS);
     assert_false(atomic_load(&leave[0]) || atomic_load(&leave[1]));
-    ask(1); // from now on the node must wait for the end of the run
+    ask(1); // process 1 must also wait for the end of the run
     assert_false(atomic_load(&leave[1]));
     assert_non_null(strstr(w.log, "server 0 was asked to end: the whole run ends"));
 }

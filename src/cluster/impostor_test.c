@@ -96,9 +96,9 @@ static void check_member(uint16_t says, uint64_t request)
     world_close(&w);
 }
 
-// The member also ignores an answer to a request that it sent on an earlier link. An
-// ERROR for the link itself only explains why no session was opened, so it does not end
-// the member.
+// The member ignores all messages of an impostor, even an answer to a request that the
+// member sent on an earlier link. An ERROR for the link itself only explains why no
+// session was opened, so it does not end the member.
 static void test_members_hear_nothing(void **state)
 {
     static const uint16_t types[] = {

@@ -66,7 +66,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
 
 int member_set_address(struct member *m, const char *address, struct err *e)
 {
-    // The address must be set before the van, since JOIN contains it.
+    // The address must be set before the van, because JOIN contains the address.
     assert(m->side.van == NULL);
     return keep_text(m->address, sizeof(m->address), "the address", address, e);
 }
@@ -141,8 +141,8 @@ void member_serve(struct member *m, struct van *v, uint64_t now)
     member_check(m, now);
 }
 
-// Takes over the newest generation that any member of the process knows, or tells the
-// others its own if that is newer.
+// Takes over the newest generation that any member of the process knows, or publishes
+// this member's own generation if it is newer.
 static void share_generation(struct member *m)
 {
     uint64_t all = m->o.generation != NULL ? atomic_load(m->o.generation) : 0;
@@ -153,8 +153,8 @@ static void share_generation(struct member *m)
         ;
 }
 
-// If a newer scheduler has replaced the one at the other end: tells that one, since it
-// may not know, and closes the link.
+// If a newer scheduler has replaced the scheduler at the other end of the link: tells the
+// old scheduler, because it may not know, and closes the link.
 static void leave_replaced(struct member *m, uint64_t now)
 {
     struct err why;
@@ -198,8 +198,8 @@ static void member_join(struct member *m, uint64_t now)
         .node = bug_in(m->o.bugs, WITHOUT_IDENTITY) ? 0 : m->who.id,
         .session = bug_in(m->o.bugs, WITHOUT_IDENTITY) ? 0 : m->who.number,
     };
-    m->s.asked_at = now; // JOIN counts as a question, so no PING is sent until it is
-                         // answered or overdue
+    m->s.asked_at = now; // JOIN also asks for a sign of life, so no PING is sent until
+                         // JOIN is answered or overdue
     member_send(m, MSG_JOIN, REQUEST_JOIN, &msg);
 }
 
@@ -284,7 +284,7 @@ static void ask_roster(struct member *m, uint64_t request)
 }
 
 // Returns whether a roster is newer than the member's. Versions of rosters from two
-// schedulers that live at the same time cannot be compared.
+// schedulers that run at the same time cannot be compared.
 static bool is_newer(const struct member *m, const struct msg_roster *msg)
 {
     const struct roster *had = &m->roster;
@@ -293,10 +293,10 @@ static bool is_newer(const struct member *m, const struct msg_roster *msg)
     return msg->generation > had->generation;
 }
 
-// Takes a roster and acknowledges it, since the scheduler repeats each roster until it is
+// Takes a roster and acknowledges it; the scheduler repeats each roster until it is
 // acknowledged. A roster that overtook JOINED is ignored: a node that does not know its
-// own id yet cannot tell which partitions it owns, and the generation of a scheduler counts
-// from its JOINED on.
+// own id yet cannot tell which partitions it owns, and the member takes over a
+// scheduler's generation only with JOINED.
 static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t now)
 {
     if (m->who.id == 0 || msg->generation != m->s.generation ||
@@ -472,8 +472,8 @@ static uint64_t tick(struct member *m, uint64_t now)
 }
 
 // If this process was stopped or swapped out, counts the scheduler's silence from now on,
-// since a process that does not run hears nothing. The scheduler then tells this member
-// whether it was declared dead.
+// because a process that does not run receives nothing. The scheduler then tells this
+// member whether it was declared dead.
 static void forgive_silence(struct member *m, uint64_t now)
 {
     if (m->due == 0 || m->due >= now || now - m->due < m->o.scheduler_timeout_ns / 4)

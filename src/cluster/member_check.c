@@ -25,8 +25,8 @@ static void joined_as_somebody(const struct member *m)
     assert(m->who.id != 0 || (!m->who.has_secret && !m->has_key));
 }
 
-// A member has no roster before it has joined, since without its own id it could not use
-// one. If there is a placement, every partition has an owner.
+// A member has no roster before it has joined, because it needs its own id to use a
+// roster. If there is a placement, every partition has an owner.
 static void roster_is_whole(const struct member *m)
 {
     assert(m->who.id != 0 || m->roster.version == 0);
@@ -35,8 +35,8 @@ static void roster_is_whole(const struct member *m)
         assert(m->roster.epoch == 0 || m->roster.owners[space] != NULL);
 }
 
-// A member that may still act has an open link only to a scheduler of the newest generation
-// that it knows, and a roster of no newer one.
+// A member that may still act has an open link only to a scheduler of the newest
+// generation that it knows. Its roster is not of a newer generation.
 static void follows_the_newest(const struct member *m)
 {
     if (bug_in(m->o.bugs, WITHOUT_GENERATION))

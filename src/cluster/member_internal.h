@@ -75,7 +75,7 @@ struct member {
     uint64_t last_request;
 
     bool leaving, left;
-    struct err leaves_for; // code 0: the node has finished
+    struct err leaves_for; // the reason for leaving; code 0: the node has finished
     uint64_t leave_sent_at;
 
     bool ended;
@@ -97,7 +97,7 @@ static inline bool member_is_behind(const struct member *m)
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);
 
 // Repeats requests without an answer that are due, or all of them if `again` is set.
-// Returns when the next one is due.
+// Returns the time at which the next request is due.
 uint64_t member_resend(struct member *m, uint64_t now, bool again);
 // Passes an answer to the caller of its request. Returns false if no request under way
 // has the answer's number.

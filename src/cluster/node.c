@@ -172,8 +172,8 @@ void node_take_token(struct node *n)
     n->token_file[0] = 0;
 }
 
-// Keeps the cluster's name, since links are opened long after node_open and read the
-// token of this cluster each time.
+// Keeps the cluster's name, because links are opened long after node_open, and the token
+// of this cluster is read for each link.
 static int take_name(struct node *n, const char *name, struct err *e)
 {
     n->options.cluster = NULL;

@@ -89,15 +89,15 @@ struct node {
     _Atomic uint64_t newest; // *generation
 };
 
-// Reads keys and finds the address of the interface. The strings of *o may be freed
-// afterwards, except `advertise`, which node_listen reads. Returns TUG_EUSAGE for an
-// option that cannot be used.
+// Reads keys and finds the address of the interface. The strings of *o may be freed after
+// the call, except `advertise`, which node_listen reads. Returns TUG_EUSAGE for an option
+// that cannot be used.
 int node_open(struct node *n, const struct node_options *o, struct err *e);
 void node_close(struct node *n);
 
 // node_van opens a van of this process; if `spins` is set, the van polls for spin_us
-// before it sleeps. node_listen lets it listen at port + `loop` (at any port if `port` is
-// 0) and returns the address in *ret_address.
+// before it sleeps. node_listen lets a van listen at port + `loop` (at any port if `port`
+// is 0) and returns the address in *ret_address.
 int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool spins,
              struct err *e);
 int node_listen(struct node *n, struct van *v, uint16_t loop,

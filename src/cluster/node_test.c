@@ -32,8 +32,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     (void)ctx, (void)link, (void)m, (void)now;
 }
 
-// Gets the address of its second loop that a node with these options tells other nodes. Returns
-// the error code.
+// Gets the address that a node with these options tells other nodes for its second loop.
+// Returns the error code.
 static int told(const struct node_options *o, char ret[VAN_ADDRESS_MAX], struct err *e)
 {
     struct node n;
@@ -58,7 +58,7 @@ static void test_advertised(void **state)
     o.advertise = "[2001:db8::7]:9";
     assert_int_equal(told(&o, address, &e), 0);
     assert_string_equal(address, "tcp://[2001:db8::7]:10");
-    // The address has no port, so the node tells its own port.
+    // The advertised address has no port, so the node adds its own port.
     o.advertise = "gate.example";
     assert_int_equal(told(&o, address, &e), 0);
     assert_int_equal(strncmp(address, "tcp://gate.example:", 19), 0);

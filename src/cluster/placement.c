@@ -55,8 +55,8 @@ static uint32_t take_over(struct plan *p)
     return homeless;
 }
 
-// Returns the loop with the most partitions, or, among loops that are not full, the one
-// with the fewest; n if all are full.
+// most_loaded returns the loop with the most partitions. least_loaded returns the loop
+// with the fewest partitions among those that are not full; n if all loops are full.
 static size_t most_loaded(const struct plan *p)
 {
     size_t most = 0;
@@ -83,7 +83,8 @@ static void set_goals(struct plan *p, uint32_t homeless, bool even)
         p->goal[i] = p->load[i];
     if (least_loaded(p) == p->n)
         return;
-    // Partitions remain on a loop that stays, within the bound of the ring.
+    // A partition remains on its loop if the loop stays, up to the bound of the ring
+    // (ring_most).
     for (size_t i = 0; i < p->n; i++)
         while (p->home[i] > 0 && p->goal[i] < ring_most(p->partitions, p->n)) {
             p->home[i]--;

@@ -20,8 +20,8 @@ struct placement_loop {
 // `loops` has the n > 0 loops that stay, ascending by id. `owners` has the present owner
 // of each partition. `wanted` has the previous plan, or a copy of `owners` if there is
 // none, and gets the new plan. If `even` is set, the loops' shares in the new plan differ
-// by at most one partition, as far as loops are not full. A partition whose owner leaves
-// keeps that owner if all loops are full. Returns 0 or TUG_ENOMEM.
+// by at most one partition, unless a loop is full. A partition whose owner leaves keeps
+// that owner if all loops are full. Returns 0 or TUG_ENOMEM.
 int placement_plan(const struct placement_loop *loops, size_t n, bool even,
                    uint32_t partitions, const uint32_t *owners, uint32_t *wanted);
 

@@ -226,7 +226,8 @@ static void test_own_session(void **state)
     world_run(&w, SECONDS / 10);
     assert_int_equal(host.greeted, 1);
     assert_int_equal(host.node, guest.m->who.id);
-    assert_int_equal(guest.type, MSG_WELCOME); // the server has proven itself, too
+    assert_int_equal(guest.type, MSG_WELCOME); // the server has proven its identity as
+                                               // well
     close_ends();
 }
 

@@ -16,7 +16,7 @@ struct peer {
     van_link link;
     uint16_t type;
     char text[ERR_TEXT_MAX];
-    uint64_t process; // process number, as the roster has it, of the last worker
+    uint64_t process; // process number of the last worker in the roster
     bool closed;
     uint32_t lines; // number of lines in the scheduler's log
     char log[2048];

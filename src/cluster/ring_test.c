@@ -64,7 +64,7 @@ static uint32_t moves(uint32_t partitions)
 }
 
 // A node that joins takes about its share of partitions, and a node that leaves gives its
-// share away. Because of the bound some other partitions move, too.
+// share away. Because of the bound, some other partitions also move.
 static void test_few_moves(void **state)
 {
     (void)state;

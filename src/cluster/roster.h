@@ -53,8 +53,8 @@ struct roster {
     uint64_t version; // increased by every change of the roster
     // Generation of the scheduler that made the roster; compared before the version.
     uint64_t generation;
-    // The newest session number so far. A session with a number up to this one that no
-    // node has is over.
+    // The newest session number so far. A session is over if its number is not above this
+    // one and no node has the session.
     uint64_t newest;
     uint32_t servers, workers; // number of processes for which the cluster was made
     uint32_t partition_bits;
@@ -91,8 +91,8 @@ const struct roster_node *roster_find(const struct roster *r, uint32_t id);
 const struct roster_move *roster_move_of(const struct roster *r, enum wire_space space,
                                          uint32_t partition);
 
-// Returns whether the session is over. A session that is newer than the roster is not,
-// since it may have begun.
+// Returns whether the session is over. A session that is newer than the roster does not
+// count as over, because it may have begun after the roster was made.
 bool roster_session_over(const struct roster *r, uint64_t session);
 
 // Writes "worker 1 (host:pid)" for messages. Returns `to`.

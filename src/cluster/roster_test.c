@@ -131,7 +131,6 @@ static void test_refused(void **state)
     (void)state;
     struct roster r = example(1);
     struct msg_roster m = encode(&r), bad = m;
-    // truncated: the list has fewer nodes, or lacks nodes that own partitions
     for (uint32_t n = 1; n < m.nodes.n; n++) {
         bad.nodes.n = n;
         struct roster back;

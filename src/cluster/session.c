@@ -70,7 +70,8 @@ static void wait_longer(struct session *s, uint64_t now)
     s->due = now + s->wait;
 }
 
-// Returns where an address begins in a list, and *ret_n its length; NULL if it is not there.
+// Returns the place of an address in a list, and its length in *ret_n; NULL if the list
+// lacks the address.
 static const char *find_address(const char *list, const char *one, size_t *ret_n)
 {
     for (const char *at = list;; at++) {
@@ -83,7 +84,8 @@ static const char *find_address(const char *list, const char *one, size_t *ret_n
     }
 }
 
-// Turns a list of addresses so that the one that has refused the session comes last.
+// Rotates a list of addresses so that the address that has refused the session comes
+// last.
 static const char *turn_list(char ret[VAN_ADDRESS_MAX], const char *list,
                              const char *refused_by)
 {
@@ -202,7 +204,8 @@ enum session_news session_message(struct session *s, van_link link,
 {
     if (link != s->link || link == 0)
         return SESSION_NOT_ITS;
-    // Only the code is cleared, since clearing the text for every message costs too much.
+    // Only the code is cleared, because clearing the text for every message costs too
+    // much.
     struct err why;
     why.code = 0;
     bool greets = m->type == MSG_WELCOME && s->state == SESSION_GREETING;
@@ -259,8 +262,8 @@ uint64_t session_tick(struct session *s, uint64_t now)
 }
 
 #ifndef NDEBUG
-// A session without a link is not open, since its messages would be lost without notice.
-// Times of past events are not later than now, as deadlines are computed from them.
+// A session without a link is not open: its messages would be lost without notice. Times
+// of past events are not later than now, because deadlines are computed from them.
 void session_check(const struct session *s, uint64_t now)
 {
     assert(s->state <= SESSION_OPEN);

@@ -58,7 +58,7 @@ struct session {
     uint64_t due;        // time of the next attempt to connect, if the session is closed
     uint64_t wait;       // the last delay before connecting again
     uint64_t heard_at;   // time of the last sign of life that was an answer
-    uint64_t asked_at;   // time at which HELLO, PING or another question was last sent
+    uint64_t asked_at;   // time at which HELLO, PING or another request was last sent
     uint64_t generation; // the scheduler's generation in the other end's WELCOME; 0: none
     uint64_t told;       // the generation in the last HELLO on this link
     uint8_t version; // newest version of the protocol that both ends of the link speak
@@ -78,8 +78,8 @@ enum session_news {
 };
 
 // Connects a closed session. If `address` is a list, the address that refused the session
-// last is tried last, since another one may be the scheduler's. Returns false if memory is
-// out; `due` then says when to try again.
+// last is tried last, because another address may be the scheduler's. Returns false if
+// memory is out; `due` then says when to try again.
 bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
                   uint64_t now);
 
@@ -95,8 +95,9 @@ bool session_closed(struct session *s, van_link link, const struct err *why,
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now);
 
-// Does the timed work of the session. Closes it if it was silent for too long, so that
-// the user can connect it again at once. Returns when to call it again.
+// Does the timed work of the session. Closes the session if its peer was silent for too
+// long, so that the user can connect the session again at once. Returns the time of the
+// next call.
 uint64_t session_tick(struct session *s, uint64_t now);
 
 // Returns whether a PING was sent that is not answered yet.
@@ -105,8 +106,8 @@ static inline bool session_is_asked(const struct session *s)
     return s->state == SESSION_OPEN && s->asked_at > s->heard_at;
 }
 
-// Tells the other end by another HELLO if this end has learned of a newer generation of the
-// scheduler since the last one.
+// Sends another HELLO if this end has learned of a newer generation of the scheduler
+// since its last HELLO.
 void session_tell(struct session *s);
 
 void session_break(struct session *s, const struct err *why, uint64_t now);

@@ -29,8 +29,8 @@ static struct {
     uint64_t cluster, unix_ns;
 } far;
 
-// Sends a message of every type but WELCOME, each with a request number as if it were an
-// answer.
+// Sends a message of every type except WELCOME, each with a request number as if it were
+// an answer.
 static void babble(struct node *n, van_link link)
 {
     static const union wire_any nothing;

@@ -11,10 +11,10 @@ uint64_t silence_begin(struct session *s, uint64_t now)
     return now + SILENCE_NS;
 }
 
-// Notes signs of life. Queued bytes that the van sends count as one only if they
-// were queued before the PING, because PING cannot be answered before it is sent.
-// Bytes queued after the PING do not count: they can still be sent over a link whose
-// other direction is dead.
+// Notes signs of life. Queued bytes that the van sends count as a sign only if they were
+// queued before the PING, because PING cannot be answered before it is sent. Bytes queued
+// after the PING do not count: they can still be sent over a link whose other direction
+// is dead.
 static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
 {
     const struct van *v = s->side->van;

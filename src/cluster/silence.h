@@ -26,8 +26,8 @@ struct silence {
     uint64_t tried_at;
     uint64_t queued; // number of queued bytes at the last check
     uint64_t heard;  // time of the last message, as known at the last check
-    bool asked;      // whether PING was sent since then
-    uint64_t ahead;  // the most queued bytes that can have been queued before this PING
+    bool asked;      // whether PING was sent after that message
+    uint64_t ahead;  // the most bytes in the queue that can be older than this PING
 };
 
 // Starts to watch *s, called when the session begins to wait for answers. Returns when to

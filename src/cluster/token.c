@@ -34,7 +34,7 @@ int token_make(struct token *ret, struct err *e)
     return 0;
 }
 
-// Derives the key of each role from the key of the role with the next more rights, by a
+// Derives the key of each role from the key of the next role with more rights, by a
 // one-way function.
 bool token_lower(struct token *t, enum wire_role role)
 {
@@ -85,7 +85,7 @@ int token_read(struct token *ret, const char *text, struct err *e)
         return 0;
     *ret = (struct token){.role = WIRE_NOBODY};
     return err_set(
-        e, TUG_EUSAGE, // the text is not quoted, since it may be almost a valid token
+        e, TUG_EUSAGE, // the text is not quoted, because it may be almost a valid token
         "the token is not of the form ROLE:HEX, as 'tug cert token' prints it");
 }
 
@@ -173,8 +173,8 @@ static int leave_in(const char *dir, char ret_path[FILE_PATH_MAX], int *ret_lock
     return TUG_EIO;
 }
 
-// Returns whether the name is NAME@PORT.token, or such a name with the suffix of a file
-// before its renaming.
+// Returns whether the name is NAME@PORT.token, or such a name with the suffix of a
+// temporary file.
 static bool is_of_token(const char *path)
 {
     const char *at = strchr(strrchr(path, '/'), '@'), *digits = "0123456789abcdef";

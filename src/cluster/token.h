@@ -39,8 +39,8 @@ bool token_lower(struct token *t, enum wire_role role);
 // A token's file belongs to the cluster whose scheduler listens at `port` of this
 // machine. token_leave writes it, also over the file of a dead scheduler, and removes all
 // files that other dead schedulers have left; the file of a living scheduler is locked,
-// as *ret_lock stays open. token_find reads the newest file that can be trusted. It
-// returns TUG_EIO with the places where it looked if there is none.
+// because *ret_lock stays open. token_find reads the newest file that can be trusted. If
+// there is no such file, it returns TUG_EIO with the places where it looked.
 int token_leave(char ret_path[FILE_PATH_MAX], int *ret_lock, const struct token *t,
                 const char *cluster, uint16_t port, struct err *e);
 int token_find(struct token *ret, const char *cluster, uint16_t port, struct err *e);

@@ -79,7 +79,7 @@ static void test_roles_derive_downwards(void **state)
     assert_false(token_lower(&t, WIRE_NOBODY));
 }
 
-// Checks that the file is refused by its name, with this reason.
+// Checks that the file is refused, and that the error has its name and this reason.
 static void is_not_trusted(const char *why)
 {
     struct token found;
@@ -194,8 +194,8 @@ static void *leave(void *arg)
     return NULL;
 }
 
-// Processes that connect need the token at once, since the scheduler listens already. So
-// token_leave must not wait for the search for leftovers in other places.
+// Processes that connect need the token at once, because the scheduler listens already.
+// So token_leave must not wait for the search for leftovers in other places.
 static void test_does_not_wait_for_leftovers(void **state)
 {
     struct leaving l = {.rc = -1};

@@ -72,7 +72,7 @@ struct tier {
 };
 
 // Sets *e to TUG_EDATA for damage, or TUG_EIO for an error of the system, with RocksDB's
-// reason `text`, which it frees.
+// reason `text`. Frees `text`.
 static int tier_refused(const struct tier *t, const char *doing, char *text,
                         struct err *e)
 {

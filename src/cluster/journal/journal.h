@@ -40,7 +40,8 @@ struct journal_ops {
     int (*replace)(struct journal *j, const void *bytes, size_t n, struct err *e);
     uint64_t (*bytes)(const struct journal *j);
     void (*close)(struct journal *j);
-    // The following are NULL in a journal whose groups are durable when commit returns.
+    // The following functions are NULL in a journal whose groups are durable when commit
+    // returns.
     int (*ready)(struct journal *j, struct err *e);
     int (*wait)(struct journal *j, struct err *e);
     bool (*speaks)(struct journal *j);
@@ -48,7 +49,7 @@ struct journal_ops {
     uint64_t (*silent_ns)(struct journal *j);
 };
 
-// The first member of every journal.
+// Every implementation's struct begins with this one.
 struct journal {
     const struct journal_ops *ops;
 };
@@ -75,16 +76,17 @@ static inline int journal_replay(struct journal *j,
     return j->ops->replay(j, each, ctx, e);
 }
 
-// Adds a group, which is durable as soon as journal_ready returns 1; in a file, when this
-// call returns. After a failure the group counts as not written, and all further calls
-// fail with the same error: nothing may be answered any more.
+// Adds a group. The group is durable as soon as journal_ready returns 1; in a journal
+// file, already when this call returns. After a failure the group counts as not written,
+// and all further calls fail with the same error: the scheduler may not answer requests
+// any more.
 static inline int journal_commit(struct journal *j, const void *bytes, size_t n,
                                  struct err *e)
 {
     return j->ops->commit(j, bytes, n, e);
 }
 
-// Replaces all groups by this one, at once: after a crash the journal has either the
+// Replaces all groups by this one, atomically: after a crash the journal has either the
 // old groups or this one.
 static inline int journal_replace(struct journal *j, const void *bytes, size_t n,
                                   struct err *e)
@@ -113,8 +115,8 @@ static inline bool journal_speaks(struct journal *j)
     return j->ops->speaks == NULL || j->ops->speaks(j);
 }
 
-// Returns for how long the place of the journal has not answered; 0: it answers, or is a
-// file. Any thread may call it.
+// Returns for how long the store of the journal (etcd) has not answered; 0: it answers,
+// or the journal is a file. Any thread may call it.
 static inline uint64_t journal_silent_ns(struct journal *j)
 {
     return j->ops->silent_ns != NULL ? j->ops->silent_ns(j) : 0;
@@ -128,7 +130,8 @@ static inline void journal_wake_by(struct journal *j, void (*wake)(void *ctx), v
         j->ops->wake_by(j, wake, ctx);
 }
 
-// Returns TUG_EDATA if n bytes are too many for a group: for those that implement a journal.
+// For implementations of a journal: returns TUG_EDATA if n bytes are too many for a
+// group.
 int journal_check_size(size_t n, struct err *e);
 
 static inline uint64_t journal_bytes(const struct journal *j)
@@ -137,8 +140,8 @@ static inline uint64_t journal_bytes(const struct journal *j)
 }
 
 // Checks the bytes of a journal's file and calls `each` with each group. Returns
-// TUG_EDATA if they are damaged; else 0, and *ret_end is the end of the last sound group.
-// `name` is used in errors.
+// TUG_EDATA if the bytes are damaged; else 0, and *ret_end is the end of the last sound
+// group. `name` is used in errors.
 int journal_read(const void *bytes, size_t n, const char *name, uint64_t *ret_end,
                  int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
                  void *ctx, struct err *e);

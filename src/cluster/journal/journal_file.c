@@ -59,8 +59,8 @@ static struct iovec part(const void *bytes, size_t n)
     return (struct iovec){(void *)(uintptr_t)bytes, n};
 }
 
-// Makes `parts` the head, the bytes and the zeros of a group that begins at `at`. The
-// first part points to *head, which must stay until the parts are written.
+// Fills `ret` with the head, the bytes and the zeros of a group that begins at `at`.
+// ret[0] points to *head, which must stay valid until the group is written.
 static void parts_of(struct iovec ret[3], struct journal_group *head, uint64_t random,
                      uint64_t at, const void *bytes, size_t n)
 {
@@ -242,8 +242,8 @@ static int take_file(struct file_journal *f, struct err *e)
     return 0;
 }
 
-// Refuses a directory in which another account could replace the file, which has the key
-// of sessions.
+// Refuses a directory in which another account could replace the file, because the file
+// holds the key of sessions.
 static int check_dir(int fd, const char *dir, struct err *e)
 {
     struct stat st;
@@ -262,7 +262,7 @@ static int check_dir(int fd, const char *dir, struct err *e)
     return 0;
 }
 
-// Makes the directory if it is missing, and keeps other schedulers out.
+// Makes the directory if it is missing, and locks it against other schedulers.
 static int lock_journal(struct file_journal *f, const char *dir, struct err *e)
 {
     bool made = !file_exists(dir);

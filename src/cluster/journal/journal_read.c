@@ -18,8 +18,9 @@ void journal_head_make(struct journal_head *ret, uint64_t random)
     ret->sum = head_sum(ret);
 }
 
-// Returns what a group at this place begins with. The bytes of a group, which peers have
-// a part in, do not contain marks on purpose, so a search for groups computes few sums.
+// Returns the mark with which a group at `at` begins. Peers choose some bytes of a group,
+// but they do not know the random number and cannot put marks there. So a search for
+// groups computes few checksums.
 static uint32_t mark_of(uint64_t random, uint64_t at)
 {
     return (uint32_t)hash_bytes(&at, sizeof(at), ~random);

@@ -174,7 +174,8 @@ static void test_a_second_process_is_refused(void **state)
 }
 
 // The file is cut at every byte. If the cut is in the last group, only that group is
-// lost. If it is before that, the reader finds fewer groups or reports an error.
+// lost. If the cut is before the last group, the reader finds fewer groups or reports an
+// error.
 static void test_torn_tails(void **state)
 {
     (void)state;

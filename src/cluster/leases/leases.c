@@ -121,8 +121,8 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
         l->workers[i].holds =
-            // This piece lies beyond the end of a file, or another worker has finished
-            // it.
+            // A piece that a worker still holds lies beyond the end of a file, or another
+            // worker has finished it.
             false;
     l->examples = leases_by_piece(l) ? m->examples : 0;
     l->all_finished = false;

@@ -60,7 +60,7 @@ int leases_data(struct leases *l, const char *who, const struct msg_data *m,
 int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e);
 
 // Gets the known facts of the data. The list of files is appended to `to`, and *ret
-// points into it. Returns 0 or TUG_ENOMEM.
+// points into `to`. Returns 0 or TUG_ENOMEM.
 int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
                    struct msg_data_is *ret, struct buf *to);
 
@@ -69,10 +69,10 @@ int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
 // enum wire_pass. Returns TUG_EUSAGE if the previous pass is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
 
-// Gets the list of pieces in a save in the middle of a pass. Every worker must mark the
-// save first, so the caller repeats the call until ret->known is set. `save` = 0 tells
-// that the previous save has ended, so that workers that join later need not mark it. The
-// list of pieces is appended to `to`. Returns 0 or TUG_ENOMEM.
+// Gets the list of the pieces that a save in the middle of a pass contains. Every worker
+// must mark the save first, so the caller repeats the call until ret->known is set.
+// `save` = 0 tells that the previous save has ended, so that workers that join later need
+// not mark it. The list of pieces is appended to `to`. Returns 0 or TUG_ENOMEM.
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
                struct err *e);
 
@@ -95,7 +95,7 @@ int leases_worker_joined(struct leases *l, uint32_t worker);
 void leases_worker_dead(struct leases *l, uint32_t worker);
 
 // Gets a view (a worker's share of the batches) that has changed and must be sent to
-// *ret_worker. Each call gets another one; returns false if there are no more.
+// *ret_worker. Each call gets another view; returns false if there are no more.
 bool leases_next_view(struct leases *l, uint32_t *ret_worker, struct msg_view *ret);
 
 // Marks all changed views of the pass to be sent again (a message may have been lost).
@@ -112,7 +112,8 @@ struct leases_work {
     // In passes of pieces: the examples in the worker's finished pieces, and the
     // number of these pieces.
     uint64_t examples, pieces;
-    uint32_t holds; // 1 while it has a piece, or has not finished its share of the pass
+    uint32_t holds; // 1 while the worker has a piece, or has not finished its share of
+                    // the pass
 };
 // Gets the work of a worker; zeros if it is not known. *hint is 0 before the first of
 // several calls, which are fast if they ask for the workers in the order of joining.
@@ -132,8 +133,8 @@ enum leases_row {
     LEASES_ROWS,
 };
 // Makes leases note from now on which rows have changed, and keep the reports of a pass
-// until the next pass begins: a driver that opens the same pass again gets all of them
-// again. Returns 0 or TUG_ENOMEM.
+// until the next pass begins: a driver that opens the same pass again gets all its
+// reports again. Returns 0 or TUG_ENOMEM.
 int leases_keep(struct leases *l);
 // Appends the sum of a total, which is empty at first, and another report. Returns
 // TUG_EDATA if one of them is damaged, or TUG_ENOMEM.
@@ -143,8 +144,8 @@ typedef int (*leases_merge)(struct buf *to, struct wire_text total,
 // gets instead of the reports. Called before leases_row_read.
 void leases_set_merge(struct leases *l, leases_merge merge);
 // Makes all rows, or those that have changed since the last call. Each is written to
-// `row`, in place of the previous one, and then `put` is called with its kind. They must
-// be read back in the same order. Returns 0, TUG_ENOMEM or the error of `put`.
+// `row`, in place of the previous one, and then `put` is called with its kind. The rows
+// must be read back in the same order. Returns 0, TUG_ENOMEM or the error of `put`.
 int leases_rows(struct leases *l, bool all, struct buf *row,
                 int (*put)(void *ctx, enum leases_row kind), void *ctx);
 // Restores one row. Returns TUG_EDATA if its bytes are not a valid row. After the last
@@ -154,8 +155,8 @@ int leases_row_read(struct leases *l, enum leases_row kind, const void *bytes, s
 int leases_restored(struct leases *l);
 // Returns the driver's note of the open pass; empty if there is none.
 struct wire_text leases_note(const struct leases *l);
-// Returns TUG_ENOMEM if a report found no room among the kept ones, TUG_EDATA if one could
-// not be added to the total; else 0.
+// Returns TUG_ENOMEM if a report did not fit into the kept reports, TUG_EDATA if a report
+// could not be added to the total; else 0.
 int leases_failed(const struct leases *l);
 
 void leases_over(struct leases *l); // ends the run: every worker that asks for work

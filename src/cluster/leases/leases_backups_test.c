@@ -62,8 +62,8 @@ static void test_backups(void **state)
     leases_close(l);
 }
 
-// When one of the two workers that train on a piece dies, the other one keeps it, and an
-// idle worker gets it as a backup. When both die, the piece is free.
+// When one of the two workers that train on a piece dies, the other worker keeps the
+// piece, and an idle worker gets it as a backup. When both die, the piece is free.
 static void test_backups_and_deaths(void **state)
 {
     (void)state;

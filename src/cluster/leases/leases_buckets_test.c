@@ -149,7 +149,8 @@ static void run_pass(bool deaths)
     assert_int_equal(now.examples, 10 * BUCKETS);
     for (uint32_t b = 0; b < BUCKETS; b++)
         assert_int_equal(m.trained[b], 1);
-    // A report about a piece beyond the end of a file is ignored.
+    // Workers may still hold pieces beyond the end of a file, whose reports would be
+    // ignored.
     memset(m.holds, 0, sizeof(m.holds));
 }
 
@@ -198,8 +199,8 @@ static void resumed_pass_deals_all_pieces_again(void **state)
     }
 }
 
-// A save in a later pass lists buckets. This holds even if other workers have dealt a
-// dead worker's pieces again.
+// A save in a later pass lists buckets, even if other workers have dealt a dead worker's
+// pieces again.
 static void saves_hold_buckets(void **state)
 {
     (void)state;

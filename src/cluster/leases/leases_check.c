@@ -37,7 +37,7 @@ static void dead_have_nothing(const struct leases_worker *w)
     assert(w->alive || (!w->holds && w->reserved == 0));
 }
 
-// No two workers have the same id, since it identifies the pieces of a worker.
+// No two workers have the same id, because the id identifies the pieces of a worker.
 static void worker_is_the_only_one(const struct leases *l, uint32_t one)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)
@@ -54,7 +54,7 @@ static void workers_hold(const struct leases *l)
 }
 
 // f->holders is the number of workers that read this file. A worker that needs a file
-// chooses the one with the fewest.
+// chooses the file with the fewest holders.
 static void holders_are_counted(const struct leases *l, uint32_t file)
 {
     uint32_t holders = 0;
@@ -79,9 +79,9 @@ static void holders_of_piece_are_counted(const struct leases *l, uint32_t file,
     assert(p->state != PIECE_DONE || holders < most);
 }
 
-// f->done counts the finished pieces before the end of a file: a pass is done when it
-// equals the number of pieces for every file. f->returned counts the free pieces of a
-// file that is handed out in order.
+// f->done counts the finished pieces before the end of a file: a pass is done when
+// f->done equals the number of pieces for every file. f->returned counts the free pieces
+// of a file that is handed out in order.
 static void pieces_are_counted(const struct file *f)
 {
     uint64_t done = 0, free = 0;
@@ -113,10 +113,10 @@ static uint32_t keeper_of(const struct leases *l, const struct piece *p)
     return kept ? p->had : LEASES_NOBODY;
 }
 
-// The count of free pieces reserved for a worker (or for no worker) is exact, and
-// none of them lies before the cursor. The search for a free piece starts at the
-// cursor, and is skipped if the count is 0. A wrong cursor or count would
-// therefore hide a piece from training.
+// The count of free pieces reserved for a worker (or for no worker) is exact, and no such
+// piece lies before the cursor. The search for a free piece starts at the cursor, and is
+// skipped if the count is 0. A wrong cursor or count would therefore hide a piece from
+// training.
 static void free_pieces_are_found(const struct leases *l, uint32_t whose)
 {
     bool nobody = whose == LEASES_NOBODY;

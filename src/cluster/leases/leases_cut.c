@@ -121,11 +121,11 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     *ret = (struct msg_cut_state){
         .save = save, .known = l->save_known, .torn = l->save_torn};
     // The pieces that were done when the pass was opened are in every save, and so are
-    // their examples. Their number comes from the driver, which has it from the save that
-    // it resumed.
+    // their examples. The driver has told the number of these examples, which is in the
+    // save that it resumed.
     ret->examples = l->save_known ? l->pass.examples : 0;
-    // No piece was handed out since the pass was opened, so the save has the
-    // pieces that were done before the pass.
+    // No piece was handed out since the pass was opened, so the save has only the pieces
+    // that were done at that time.
     if (l->save_known && !l->prepared)
         rc = l->done.len > 0 ? buf_add(to, l->done.data, l->done.len) : 0;
     for (uint32_t i = 0; i < leases_trained(l) && l->save_known && l->prepared && rc == 0;

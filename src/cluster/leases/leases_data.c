@@ -162,7 +162,7 @@ static int believe(struct leases *l, const char *who, const struct msg_data *m,
     l->scored = m->valid + m->test;
     l->valid = m->valid;
     l->buckets = m->buckets;
-    mem_free(l->told_by); // after a restart with a journal, it is empty but not NULL
+    mem_free(l->told_by); // after a restart with a journal, told_by is empty but not NULL
     l->told_by = told_by;
     l->piece_bytes = m->piece_bytes;
     l->have_data = true;

@@ -92,7 +92,7 @@ struct leases_worker {
 
 // A pass that is kept after leases_keep while later passes of the same number run. The training
 // pass and the scoring passes after it have the same number and differ in kind. A driver
-// that was started again gets the reports of all of them again.
+// that was started again gets the reports of all these passes again.
 struct stage {
     uint64_t examples, pieces; // the counts of this pass, once it is over
     struct buf reports; // in the format of `reports` in struct leases; or their total
@@ -162,7 +162,7 @@ struct leases {
     uint64_t bugs;         // cluster/bugs.h
     bool save_known, save_torn;
 
-    uint64_t events; // the number of events so far, which leases_check counts
+    uint64_t events; // the number of calls of leases_check so far
 };
 
 // Returns the number of files to train on, including the buckets; they are the first in
@@ -210,12 +210,12 @@ void leases_list_file(struct leases *l, uint32_t file);
 int leases_order(struct leases *l); // sorts l->order of a pass anew; 0 or TUG_ENOMEM
 bool leases_by_piece(const struct leases *l);
 
-// Defined in leases_keep.c. They do nothing if leases_keep was not called. leases_changed
-// records that a piece has changed.
+// Defined in leases_keep.c. These functions do nothing if leases_keep was not called.
+// leases_changed records that a piece has changed.
 void leases_changed(struct leases *l, uint32_t file, uint64_t index);
 void leases_changed_all(struct leases *l);
-// Called when the driver opens a pass. Stores the counts of the open pass if the new one
-// has the same number; else drops what was kept of the earlier passes.
+// Called when the driver opens a pass. Stores the counts of the open pass if the new pass
+// has the same number; else drops everything that was kept of earlier passes.
 void leases_stage_over(struct leases *l, const struct msg_pass *m);
 void leases_read_stage(struct leases *l, uint8_t kind);
 int leases_note_pass(struct leases *l, struct wire_text note);
@@ -229,7 +229,8 @@ void leases_report_keep(struct leases *l, struct wire_text report);
 struct row;
 void leases_row_report(struct row *r, struct leases *l, uint32_t stage);
 void leases_clear_stages(struct leases *l);
-bool leases_reports_hold(struct leases *l); // whether the reports of all stages are whole
+bool leases_reports_hold(struct leases *l); // counts the reports of each stage; false if
+                                            // a report was cut
 
 // -------------------------------------------- the functions for cuts are in leases_cut.c
 

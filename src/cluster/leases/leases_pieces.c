@@ -274,8 +274,8 @@ static bool take_of(struct leases *l, struct leases_worker *w, struct leases_wor
     return take_from_file(l, w, at->file, 0, rich);
 }
 
-// Gives worker w a piece of the worker that has the most pieces reserved, if it has `least`
-// or more.
+// Gives worker w a piece of the worker that has the most pieces reserved, if that worker
+// has at least `least` of them.
 static bool take_from_richest(struct leases *l, struct leases_worker *w, uint64_t least)
 {
     struct leases_worker *rich = NULL;
@@ -375,8 +375,8 @@ void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leas
     leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
 }
 
-// Sets the number of pieces of a file, which has just become known. Leased pieces beyond
-// the end do not count.
+// Sets a file's number of pieces when it has become known. Leased pieces beyond the end
+// do not count.
 static void set_end(struct file *f, uint64_t count)
 {
     if (!f->in_order || count >= f->count)
@@ -457,7 +457,7 @@ static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
 }
 
 // Sorts the pieces again after a worker has died: the pieces that it held in memory must
-// now be read from their files, in file order if they are compressed.
+// now be read from their files, and in file order if the files are compressed.
 static void order_again(struct leases *l)
 {
     for (size_t i = 0; i < l->n_order; i++)
@@ -480,8 +480,8 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
 }
 
 // Returns the number of pieces per byte in the files that were read to their end; 0 if
-// there are no such files yet. The number of pieces in the other files is estimated from
-// it.
+// there are no such files yet. This number serves to estimate the number of pieces in the
+// other files.
 static double pieces_a_byte(const struct leases *l)
 {
     double pieces = 0, bytes = 0;

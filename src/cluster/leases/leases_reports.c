@@ -51,7 +51,7 @@ static struct wire_text total_of(const struct stage *s)
     return (struct wire_text){s->reports.data + sizeof(n), n};
 }
 
-// Makes the next total in kept->merged.
+// Stores the sum of the stage's total and a new report in kept->merged.
 static int make_total(struct leases *l, const struct stage *s, struct wire_text report)
 {
     struct buf *to = &l->kept->merged;
@@ -96,7 +96,7 @@ bool leases_report_fits(struct leases *l, struct wire_text report)
             buf_reserve(&s->reports, k->merged.len - s->reports.len) == 0);
 }
 
-// The room was made by leases_report_fits.
+// leases_report_fits has made room for the report.
 void leases_report_keep(struct leases *l, struct wire_text report)
 {
     struct kept_leases *k = l->kept;
@@ -105,7 +105,7 @@ void leases_report_keep(struct leases *l, struct wire_text report)
         (void)take_total(l, s);
         (void)add_entry(&s->fresh, report);
         if (k->reading == l->pass.kind)
-            k->read = 0; // the driver gets the new total
+            k->read = 0; // the driver gets the new total from its first byte
     } else if (add_entry(&s->reports, report) == 0) {
         s->n++;
     }
@@ -127,10 +127,11 @@ bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n)
     return true;
 }
 
-// ----------------------------------------------------------------------------- their rows
+// ----------------------------------------------------------------------------- rows of
+// reports
 
 // `from` is 0 if the row has all reports of the stage; else it is the offset of the first
-// report in the stage, or any number but 0 if the reports are added to the total.
+// report in the stage, or any number except 0 if the reports are added to the total.
 static void write_reports(struct row *r, struct stage *s, uint64_t from, char *bytes,
                           uint64_t n)
 {
@@ -141,7 +142,7 @@ static void write_reports(struct row *r, struct stage *s, uint64_t from, char *b
     buf_clear(&s->fresh);
 }
 
-// Adds the reports that a row has to the total.
+// Adds the reports of a row to the stage's total.
 static int add_up(struct leases *l, struct stage *s, const char *bytes, size_t n)
 {
     struct wire_text report;

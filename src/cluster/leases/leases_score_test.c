@@ -232,7 +232,8 @@ static void test_no_room(void **state)
     struct msg_pass_state s;
     struct msg_leased got, again;
     uint64_t kept = 0, few = pieces[4];
-    pieces[4] = 100; // the driver fetches none of their reports
+    pieces[4] = 100; // so many that their reports do not fit, because the driver fetches
+                     // none
     begin(0);
     open_pass(1, WIRE_PASS_PIECES);
     work(WIRE_LEASE_PIECE, 0, 1);
@@ -281,8 +282,8 @@ static uint64_t read_all(uint64_t pass, uint64_t *ret_examples)
 }
 
 // A driver that was started again opens the training pass and its scoring passes once
-// more. It gets all reports of each, and each is over at once. The note that it gets is
-// the one from the training pass.
+// more. It gets all reports of each pass again, and each pass is over at once. The driver
+// also gets the note of the training pass.
 static void test_reports_come_again(void **state)
 {
     uint64_t examples;
@@ -320,7 +321,7 @@ static void test_reports_come_again(void **state)
     keeps = false;
 }
 
-// Reports of training that a journal cannot keep are not dropped: the run must end, since
+// If a journal cannot keep a report of training, the run must end. Without the report,
 // the driver would count too few examples and bad lines.
 static void test_kept_reports_are_full(void **state)
 {
@@ -394,7 +395,8 @@ static void test_totals(void **state)
         struct msg_leased got = ask(FIRST);
         memcpy(report, &i, sizeof(i));
         if (i == PIECES)
-            assert_false(done(FIRST, &got, wire_text("damaged"))); // 7 bytes
+            assert_false(done(FIRST, &got, wire_text("damaged"))); // 7 bytes, less than a
+                                                                   // number
         assert_int_equal(leases_failed(l), i == PIECES ? TUG_EDATA : 0);
         assert_true(done(FIRST, &got, (struct wire_text){report, BYTES}));
         sum += i;
@@ -452,7 +454,7 @@ static void test_damaged_rows(void **state)
     kept_end(&journal);
 }
 
-// Data with buckets has files to train on, besides those to score.
+// A row of the journal is refused if the data has buckets but only files to score.
 static void test_buckets_without_files(void **state)
 {
     struct leases *other;

@@ -98,8 +98,8 @@ void leases_ask_share(struct leases *l, struct leases_worker *w,
     ret->first = l->pass.first;
 }
 
-// Takes a report of a share. Returns true if it is new: reports have ascending numbers
-// (`index`).
+// Takes a report of a share. Returns true if the report is new: reports have ascending
+// numbers (`index`).
 bool leases_share_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m)
 {

@@ -27,8 +27,9 @@ struct model {
     uint64_t seed, draws;
     struct leases *l;
     uint32_t n_files;
-    uint64_t pieces[MAX_FILES]; // the true number of pieces
-    bool unknown[MAX_FILES]; // whether the scheduler does not know that number beforehand
+    uint64_t pieces[MAX_FILES]; // the true number of pieces of each file
+    bool unknown[MAX_FILES];    // the scheduler does not know the file's number of pieces
+                                // beforehand
     int had[MAX_FILES][MAX_PIECES];
     int did[MAX_FILES][MAX_PIECES]; // how often each piece was trained on in this pass
     int holder[MAX_FILES][MAX_PIECES];
@@ -285,7 +286,7 @@ static void check_pass(uint64_t *reports)
     uint64_t real = 0;
     for (uint32_t f = 0; f < m.n_files; f++)
         real += m.pieces[f];
-    // a worker may report an empty piece behind a file's end, which counts, too
+    // a worker may also report an empty piece behind a file's end, and it counts
     assert_in_range(state.pieces, real, real + 1);
     assert_int_equal(state.pieces_done, state.pieces);
     buf_free(&b);
@@ -378,8 +379,8 @@ static int in_file_order(uint64_t pass, bool held)
 }
 
 // From the second pass on, the pieces of a compressed file come in a random order if a
-// worker holds them in memory. They come in file order if they must be read again, as
-// when the worker that held them has died.
+// worker holds them in memory. They come in file order if they must be read again, for
+// example after the worker that held them has died.
 static void test_held_pieces_are_shuffled(void **state)
 {
     (void)state;
@@ -609,7 +610,7 @@ static void test_resumed_pass_needs_the_same_data(void **state)
             assert_int_equal(leases_pass(l, &pass, &e), TUG_EDATA);
         leases_close(l);
     }
-    // With another piece size the data has other pieces, and so another id.
+    // With another piece size the data has other pieces, and therefore another id.
     assert_true(ids[0] != ids[1]);
 }
 
@@ -679,7 +680,8 @@ static void test_shares(void **state)
     assert_int_equal(count_views(l, 2, 2), 2);
     assert_true(leases_views_again(l));
     assert_int_equal(count_views(l, 2, 2), 2);
-    // the request repeats the old view number, as if the new view was lost
+    // the request repeats the old view number, as if the message with the new view was
+    // lost
     struct msg_leased got = share(l, id_of(0), 1, 1);
     assert_int_equal(got.what, WIRE_LEASE_SHARE);
     assert_int_equal(got.view, 2);
@@ -832,10 +834,10 @@ static struct msg_cut_state cut_of(struct leases *l, uint64_t save, uint8_t *ret
     return c;
 }
 
-// Makes a save in the middle of a pass. All workers that have joined by then mark it
-// between two of their pieces. The save does not wait for a worker that joins later, but
-// that worker marks it before its first piece, unless the driver has ended the save by
-// then.
+// Makes a save in the middle of a pass. All workers that have joined before the save
+// begins mark it between two of their pieces. The save does not wait for a worker that
+// joins later, but that worker marks it before its first piece, unless the driver has
+// ended the save by then.
 static void test_cut(void **state)
 {
     (void)state;

@@ -154,7 +154,7 @@ static bool combine_u64(uint64_t *to, uint64_t x, uint8_t op)
 }
 
 // Combines a value of the result with the value of one more worker. Returns false if the
-// sum does not fit.
+// sum does not fit its type.
 static bool combine(char to[VALUE], const char from[VALUE], const struct given *g)
 {
     union {

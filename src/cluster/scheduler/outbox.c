@@ -10,7 +10,8 @@
 #include "cluster/scheduler/scheduler_internal.h"
 #include "wire/wire.h"
 
-// Messages, and bytes of messages, that may wait; further ones are lost, as on the network.
+// The most messages that may wait, and the most bytes of these messages. Further messages
+// are lost, as on the network.
 enum { OUT_MAX = 1 << 16, OUT_BYTES_MAX = 64 << 20 };
 
 // A message, an encoded roster, or the closing of the link.
@@ -44,7 +45,8 @@ static struct outgoing *outgoing_add(struct outbox *b, van_link link)
     return o;
 }
 
-// A message for which memory is short is lost, as on the network, and is asked for again.
+// A message for which memory is short is lost, as on the network. The peer asks for it
+// again.
 void outbox_send(struct outbox *b, van_link link, uint16_t type, uint64_t request,
                  const void *msg)
 {
@@ -116,7 +118,7 @@ static void send_one(struct van *v, struct outgoing *o)
     }
 }
 
-// Takes the first n out. Sends them, or drops them if v is NULL.
+// Removes the first n messages from the list. Sends them, or drops them if v is NULL.
 static void take_out(struct outbox *b, uint32_t n, struct van *v)
 {
     for (uint32_t i = 0; i < n; i++) {

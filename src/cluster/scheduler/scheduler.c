@@ -387,7 +387,7 @@ static bool refused_for_role(struct scheduler *s, const struct link *l,
                              const struct van_message *m)
 {
     struct err what, e;
-    // MSG_OK and MSG_ERROR are answers to the scheduler's own questions on this link.
+    // MSG_OK and MSG_ERROR are answers to the scheduler's own requests on this link.
     if (m->type == MSG_OK || m->type == MSG_ERROR || wire_may(m->type, l->role))
         return false;
     wire_may_not(m->type, l->role, &what);
@@ -459,16 +459,16 @@ static uint64_t close_idle(struct scheduler *s)
     return s->idle_look;
 }
 
-// Counts the silence of all peers from now on if the scheduler itself was stopped or
-// swapped out, because it could not hear them during that time; or if it may not answer
-// them, because their heartbeats then look for another scheduler.
+// Counts the silence of all peers from now on in two cases. The scheduler itself was
+// stopped or swapped out: then it could not receive their messages. Or it may not answer
+// them: then their heartbeats look for another scheduler.
 static void forgive_silence(struct scheduler *s)
 {
     bool mute = scheduler_is_mute(s);
     if (!mute && (bug_in(s->o.bugs, WITHOUT_FORGIVING) || s->due >= s->now ||
                   s->now - s->due < s->o.dead_timeout_ns / 4))
         return;
-    if (mute) // an attempt to connect may hang as long
+    if (mute) // an attempt to connect may hang for MEMBER_TRY_NS
         s->rejoin_until = s->now + s->o.dead_timeout_ns + MEMBER_TRY_NS;
     for (uint32_t i = 0; i < s->n_processes; i++)
         s->processes[i].sign_at = s->now;
@@ -522,7 +522,7 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
     s->van = v;
     s->now = s->served_at = s->phase_at = van_now(v);
     s->idle_look = VAN_NEVER;
-    s->due = s->now; // it may be stopped before its first tick
+    s->due = s->now; // the scheduler may be stopped before its first tick
     snprintf(s->address, sizeof(s->address), "%s", address);
     s->changed = true;
     scheduler_restore_serve(s);

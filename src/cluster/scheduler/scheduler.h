@@ -92,13 +92,13 @@ bool scheduler_asked(const struct scheduler *s);
 // Returns true when all nodes have left, or the time for leaving is over. *ret_why is
 // then the cluster's result, with code 0 on success.
 bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
-// Returns whether it has finished because its journal has failed: it sends nothing any
-// more, and another scheduler may have the cluster.
+// Returns whether the scheduler has finished because its journal has failed. It then
+// sends nothing any more, and another scheduler may lead the cluster.
 bool scheduler_cannot_write(const struct scheduler *s);
 
 // Empties the journal of a cluster that has ended, so that the next scheduler begins a
-// cluster. Call it last: a scheduler that is killed earlier ends again when it is started
-// again, and does not wait for members that have left.
+// new cluster. Call it last: a scheduler that is killed earlier ends again when it is
+// started again, and does not wait for members that have left.
 void scheduler_forget(struct scheduler *s);
 
 // Returns true once this scheduler was replaced or cannot write its journal. The cluster

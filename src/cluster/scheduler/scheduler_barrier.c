@@ -107,8 +107,8 @@ static void tell_all(struct scheduler *s, uint8_t group)
 }
 
 // Returns whether the run has failed. A node that leaves because of the failure has not
-// come to the barrier, so the others must not pass it: they get STOP with the reason
-// instead, and a collective call gets it as its result.
+// come to the barrier, so the other nodes must not pass the barrier. They get STOP with
+// the reason instead, and a collective call fails with this reason.
 static bool has_failed(const struct scheduler *s)
 {
     return s->phase == SCHEDULER_ENDING && s->end.code != 0;
@@ -173,7 +173,8 @@ static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
 // for a barrier that it has reached before.
 struct arrival {
     struct process *process;
-    uint64_t reached; // number of the barrier that it reaches, as the group counts
+    uint64_t reached; // number of the barrier that the process reaches, in the group's
+                      // count
     bool again;
 };
 

@@ -107,8 +107,8 @@ static void nodes_hold(const struct scheduler *s)
 }
 
 // No two nodes have the same id, session, ticket or link, because a message of one node
-// would be taken for a message of the other. After each event one node is compared with
-// all others.
+// would be taken for a message of the other node. After each event one node is compared
+// with all others.
 static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
 {
     const struct sched_node *n = &s->nodes[one];
@@ -194,7 +194,7 @@ static void loops_are_counted(const struct scheduler *s, uint32_t one)
     assert(here == p->here);
 }
 
-// Two living processes of a role never have the same rank, since data is divided by
+// Two living processes of a role never have the same rank, because data is divided by
 // ranks.
 static void rank_is_its_own(const struct scheduler *s, uint32_t one)
 {
@@ -206,8 +206,8 @@ static void rank_is_its_own(const struct scheduler *s, uint32_t one)
     }
 }
 
-// A process enters barriers one after the other, so none is beyond the barrier that its
-// group waits for. No process has entered a barrier of a group that does not count
+// A process enters barriers one after the other, so no process is beyond the barrier that
+// its group waits for. No process has entered a barrier of a group that does not count
 // it.
 static void barriers_are_counted(const struct scheduler *s, const struct process *p)
 {
@@ -250,7 +250,7 @@ static void roster_is_in_order(const struct scheduler *s)
 }
 
 // The epoch is at most the version, because a new placement also makes a new version. No
-// session in the roster is newer than its `newest`.
+// session in the roster is newer than the roster's `newest`.
 static void roster_is_numbered(const struct scheduler *s)
 {
     assert(s->roster.epoch <= s->roster.version);
@@ -388,8 +388,8 @@ static void run_is_in_its_phase(const struct scheduler *s)
     assert(!s->broken || s->phase != SCHEDULER_GATHERING);
 }
 
-// A run has one driver, so that two nodes cannot both open passes. Its entry stays after
-// its death, because other nodes are told that it drove.
+// A run has one driver, so that two nodes cannot both open passes. The driver's entry
+// stays after its death, because other nodes are told which node was the driver.
 static void run_has_one_driver(const struct scheduler *s)
 {
     uint32_t drivers = 0;
@@ -409,15 +409,16 @@ static void forgets_are_in_order(const struct scheduler *s)
     }
 }
 
-// A living worker can get leases, and the pieces of a dead one are free for others.
+// A living worker can get leases, and the pieces of a dead worker are free for others.
 static void leases_know_the_worker(const struct scheduler *s, const struct sched_node *n)
 {
     if (n->used && n->n.role == WIRE_WORKER)
         assert(leases_has_worker(s->leases, n->n.id) == n->n.alive);
 }
 
-// A scheduler that no longer writes has finished, because nothing that it decides afterwards
-// would outlive it. Messages are sealed only while a group of rows is being written.
+// A scheduler that no longer writes its journal has finished, because its further
+// decisions would be lost with it. Messages are sealed only while a group of rows is
+// being written.
 static void journal_is_in_its_state(const struct scheduler *s)
 {
     const struct keep *k = s->keep;

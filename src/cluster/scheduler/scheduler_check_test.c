@@ -209,7 +209,7 @@ static void break_owner_of_move(void)
 {
     struct move *x = made_move();
     w.s->roster.owners[WIRE_SPACE_SPARSE][0] =
-        x->to; // the state after a move that was not ended
+        x->to; // as if the move had ended but was not removed
 }
 
 static void break_in_flight(void)

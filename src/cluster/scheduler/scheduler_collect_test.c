@@ -124,7 +124,8 @@ static void test_different_calls(void **state)
     world_close(&w);
 }
 
-// If a worker's error ends the run, a call that waits for it fails with that error.
+// If a worker's error ends the run, a call that waits for this worker fails with the
+// error.
 static void test_error_of_another(void **state)
 {
     (void)state;
@@ -162,7 +163,7 @@ static void test_deaths(void **state)
     world_close(&w);
 }
 
-// All answers are lost, and the workers ask again, each alone.
+// All answers are lost, and each worker asks again after its own interval.
 static void test_lost_answer(void **state)
 {
     (void)state;

@@ -85,7 +85,7 @@ static void end_for(struct scheduler *s, const struct sched_node *lost)
     scheduler_end(s, TUG_EIO, why);
 }
 
-// Called after a worker has left or died: ends the cluster if it was the last worker.
+// Called after a worker has left or died: ends the cluster if no worker is left.
 static void after_worker(struct scheduler *s)
 {
     const struct sched_node *missed = missed_worker(s);
@@ -167,8 +167,8 @@ static bool others_work(const struct scheduler *s, uint32_t process)
     return false;
 }
 
-// Called for a process that got a signal to end. Drains a server whose partitions others
-// can take. Returns whether it is drained.
+// Called for a process that got a signal to end. Drains a server if other servers can
+// take its partitions. Returns whether the server is drained.
 static bool drain_instead(struct scheduler *s, uint32_t process)
 {
     const struct process *p = &s->processes[process];
@@ -230,7 +230,7 @@ bool scheduler_asked(const struct scheduler *s)
 }
 
 // Returns whether a node that leaves with this code ends the run: wrong usage, bad data
-// and bugs would affect all other nodes, too.
+// and bugs would also affect all other nodes.
 static bool ends_the_run(const struct scheduler *s, const struct sched_node *n, int code)
 {
     return code == TUG_EUSAGE || code == TUG_EDATA || code == TUG_EINTERNAL ||
@@ -344,8 +344,8 @@ void scheduler_run_over_serve(struct scheduler *s, struct sched_node *n, uint64_
         scheduler_end(s, 0, "");
 }
 
-// Appends "1 of 2 workers" to `counts`, and to `missing` the processes: "worker 1" or
-// "server 0 (2 of its 4 loops are here)".
+// Appends "1 of 2 workers" to `counts`, and the missing processes to `missing`: "worker
+// 1" or "server 0 (2 of its 4 loops are here)".
 static void who_is_missing(const struct scheduler *s, enum wire_role role,
                            uint32_t wanted, struct buf *counts, struct buf *missing)
 {

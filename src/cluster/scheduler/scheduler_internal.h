@@ -26,7 +26,8 @@ struct link {
     uint32_t node;  // index of the node that joined over this link, or SCHEDULER_NOBODY
     uint32_t beats; // index of the process whose heartbeats arrive on this link, or
                     // SCHEDULER_NOBODY
-    // Number of that process, which may send heartbeats before it joins; 0: none.
+    // The number of the process whose heartbeats arrive on this link, known even before
+    // the process joins; 0: none.
     uint64_t beats_of;
 };
 
@@ -64,7 +65,8 @@ struct process {
 struct retry {
     uint64_t at;
     uint32_t fails; // the number of consecutive failures
-    // How often admin operations have interrupted it since a move last ended.
+    // How often admin operations have interrupted the partition's move since its last
+    // move ended.
     uint32_t broken;
 };
 
@@ -218,7 +220,7 @@ struct scheduler {
     uint32_t n_processes, cap_processes;
     // Numbers of servers and workers whose ids lie above the ids of the ranks for which
     // the cluster was made, and the number of drivers that ever joined. The next ids are
-    // computed from them.
+    // computed from these numbers.
     uint32_t more_servers, more_workers, n_guests;
     uint64_t session;
     struct refusals refusals;
@@ -332,13 +334,13 @@ int scheduler_list(struct scheduler *s); // makes the node table; 0 or TUG_ENOME
 bool scheduler_takes(const struct roster_node *n, int space, bool any);
 void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link link,
                            uint64_t request);
-void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
+void scheduler_drop_roster(void *encoded); // drops one use of the roster; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
 // Defined in scheduler_barrier.c:
-// Called when a node has left or died. If this ends the run, it is called after STOP, so
-// that nodes get the reason of the end, and not the error of a collective call that lacks
-// the node.
+// Called when a node has left or died. If the run ends for this reason, call it after
+// STOP was sent, so that nodes get the reason of the end, and not the error of a
+// collective call that lacks the node.
 void scheduler_barriers_again(struct scheduler *s);
 // Returns the names of the nodes that the group waits for; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
@@ -355,7 +357,7 @@ int scheduler_plan(struct scheduler *s, bool even, const char *why);
 // Returns whether servers would be left for the partitions of this process.
 bool scheduler_can_drain(const struct scheduler *s, uint32_t process);
 // Moves the partitions of a process to other processes (drain), or, if `back` is true,
-// cancels this. Returns 0 or TUG_ENOMEM; the next tick then plans again.
+// cancels the drain. Returns 0 or TUG_ENOMEM; the next tick then plans again.
 int scheduler_drain(struct scheduler *s, uint32_t process, bool back);
 // Returns whether handlers of the servers' program hold state, so that nothing can move.
 bool scheduler_fixed(const struct scheduler *s);

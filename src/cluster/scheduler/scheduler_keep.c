@@ -25,8 +25,8 @@
 // grown by this many bytes and to this many times its size.
 enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
 
-// Returns whether the message may be sent although a group is not durable: it says that
-// the scheduler has heard a heartbeat, and no decision.
+// Returns whether the message may be sent although a group is not durable: it only
+// confirms a heartbeat, and contains no decision.
 static bool says_nothing(const struct keep *k, uint16_t type, const void *msg)
 {
     return type == MSG_HEARTBEAT_OK && ((const struct msg_heartbeat_ok *)msg)->known &&
@@ -129,7 +129,7 @@ static int keep_changes(struct scheduler *s, struct err *e)
     return journal_commit(k->journal, k->group.data, k->group.len, e);
 }
 
-// Sends all that waits, or drops it if the journal has failed.
+// Sends all messages that wait, or drops them if the journal has failed.
 static void send_all(struct scheduler *s)
 {
     struct keep *k = s->keep;
@@ -151,7 +151,8 @@ static void keep_failed(struct scheduler *s, const struct err *why)
     outbox_drop(&k->out);
 }
 
-// The cluster has ended. Waits until the journal knows that, as no later tick may come.
+// The cluster has ended. Waits until the journal has the end, because there may be no
+// later tick.
 static void keep_end(struct scheduler *s)
 {
     struct keep *k = s->keep;

@@ -28,7 +28,7 @@ enum row_kind {
     ROW_COLLECTED = 9,
     ROW_FORGETS = 10,
     ROW_KINDS,
-    ROW_LEASES = 32, // plus one of enum leases_row
+    ROW_LEASES = 32, // plus a value of enum leases_row
 };
 static_assert(ROW_KINDS <= ROW_LEASES, "the kinds of rows overlap those of leases");
 
@@ -70,20 +70,20 @@ int scheduler_row_write(struct scheduler *s, enum row_kind kind, uint32_t i,
 int scheduler_row_read(struct scheduler *s, enum row_kind kind, uint32_t i,
                        const void *bytes, size_t n);
 
-// Returns the injected bug that leaves out changes of this kind of row, which may be one of
-// the leases; NO_BUG: none does.
+// Returns the injected bug that leaves out changes of this kind of row, which may be a
+// kind of the leases; NO_BUG: no bug does.
 enum bug scheduler_row_bug(uint32_t kind);
 
 // Reads the state from the journal in the options and makes the scheduler continue from
 // there, or begins the journal of a new cluster.
 int scheduler_keep_open(struct scheduler *s, struct err *e);
 void scheduler_keep_close(struct scheduler *s);
-// Sends a message once the state is durable; an answer to a heartbeat at once, if it tells
-// of no decision.
+// Sends a message once the state is durable; an answer to a heartbeat at once, if the
+// answer contains no decision.
 void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
                          uint64_t request, const void *msg);
-// Returns whether the scheduler may say nothing, not even to heartbeats, because it is not
-// known whether it still leads: etcd does not answer.
+// Returns whether the scheduler must be silent, even to heartbeats: etcd does not answer,
+// so it is not known whether this scheduler still leads.
 bool scheduler_is_mute(const struct scheduler *s);
 // Writes the changed rows to the journal, and when they are durable sends
 // the messages that wait.

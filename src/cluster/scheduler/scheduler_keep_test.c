@@ -172,7 +172,7 @@ static void add_late_server(struct world *w)
 static void restart(struct world *w)
 {
     struct scheduler_options o = options(&journal);
-    o.session_base += 5; // as for a scheduler that is started later, with another key
+    o.session_base += 5; // like a scheduler that is started later with another key
     memset(o.session_key, 9, sizeof(o.session_key));
     journals_mend(&journal);
     world_restart_scheduler(w, &o);
@@ -227,7 +227,7 @@ static void test_journal_has_the_state(void **state)
     }
 }
 
-// The scheduler is killed at any time, and started again, up to five times.
+// The scheduler is killed at random times, and started again, up to five times.
 static void test_killed_at_any_time(void **state)
 {
     (void)state;
@@ -298,8 +298,8 @@ static void test_killed_at_each_write(void **state)
         }
 }
 
-// A driver in the process of the scheduler that was killed is gone with it. A guest on another
-// machine or in another container, whose process has the same number, is not.
+// A driver in the process of the killed scheduler has died with it. A guest on another
+// machine or in another container has not, even if its process has the same number.
 static void test_guests_of_the_same_number(void **state)
 {
     static const char *const hosts[] = {"here", "elsewhere"};
@@ -336,8 +336,8 @@ static uint64_t known(const struct world *w)
     return sum;
 }
 
-// While it is unknown whether another scheduler has taken over, no member learns anything;
-// afterwards the cluster goes on.
+// While it is unknown whether another scheduler has taken over, no member learns
+// anything. Once it is known, the cluster goes on.
 static void test_silent_while_the_journal_waits(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void test_silent_while_the_journal_waits(void **state)
             journal.waits = false;
             world_run(&w, random_below(seed, 1, i, 300) * MILLIS);
             journal.waits = true;
-            world_run(&w, SECONDS / 2); // messages that have left arrive
+            world_run(&w, SECONDS / 2); // messages that were sent before this time arrive
             uint64_t before = known(&w);
             world_run(&w, 2 * SECONDS);
             assert_int_equal(known(&w), before);
@@ -362,7 +362,8 @@ static void test_silent_while_the_journal_waits(void **state)
     }
 }
 
-// Members refuse a scheduler with another journal, since they did not join it.
+// Members refuse a scheduler with another journal, because they have joined a different
+// scheduler.
 static void test_other_options_are_refused(void **state)
 {
     (void)state;
@@ -404,8 +405,8 @@ static void test_odd_rows(void **state)
         size_t at = 8 + random_below(1, 2, i, copy.groups.len - 8);
         copy.groups.data[at] ^= (char)(1 << random_below(1, 3, i, 8));
         struct scheduler_options o = options(&copy);
-        // Whether the flipped bit is in a length that the kit stores, which nothing
-        // checks.
+        // Whether the flipped bit is in the length of a group: the test's journal stores
+        // it, and nothing checks it.
         bool lengths = false;
         for (size_t g = 0; g + 8 <= journal.groups.len;) {
             uint64_t n;

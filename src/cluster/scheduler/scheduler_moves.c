@@ -160,7 +160,7 @@ static void begin_some(struct scheduler *s)
     uint64_t left = m->left;
     m->look_at = VAN_NEVER;
     if (is_wanted(s))
-        return; // the end of the hold will begin them
+        return; // these moves begin when the hold ends
     for (int space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < partitions && left > 0 && m->n < MOVES_MAX; p++) {
             if (s->roster.owners[space][p] == m->wanted[space][p])
@@ -218,7 +218,7 @@ static void move_fail(struct scheduler *s, struct move *x, int code, const char 
     struct sched_node *to = scheduler_node_of(s, x->to);
     char text[ERR_TEXT_MAX + 64];
     bool full = code == TUG_ENOMEM && to != NULL;
-    if (code == TUG_EINTERRUPTED) { // such as by an admin operation
+    if (code == TUG_EINTERRUPTED) { // for example by an admin operation
         struct retry *r = &s->moving.retries[x->space][x->partition];
         r->at = s->now + (BROKEN_NS << min_u64(r->broken++, BROKEN_DOUBLES));
         move_give_up(s, x, why);
@@ -288,7 +288,7 @@ static uint64_t give_up_silent(struct scheduler *s)
         else
             next = clock_earlier(next, due);
         if (i > m->n)
-            i = m->n; // a new plan may have given up other moves, too
+            i = m->n; // a new plan may also have given up other moves
     }
     return next;
 }
@@ -343,7 +343,7 @@ static bool arrive(struct scheduler *s, struct move *x)
         m->longest_stop_ns = s->now - x->handed_at;
     m->left--;
     move_take_out(s, x);
-    // The roster that was just made lacks the move already, so no other one is due.
+    // The roster that was just made lacks the move already, so no other roster is due.
     s->changed = false;
     if (m->left == 0)
         all_done(s);
@@ -420,8 +420,9 @@ void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
     uint64_t answer = WIRE_MOVE_GO_ON;
     char why[ERR_TEXT_MAX];
     if (x == NULL || x->to != n->n.id) {
-        // Only the roster shows the new owner of a partition that has arrived, because a
-        // repeated answer could be misread as the opposite.
+        // A report of an arrival may be the repetition of the report that ended the move.
+        // So its answer never says that the move is over: only the roster shows who owns
+        // the partition.
         answer = m->state == WIRE_MOVE_ARRIVED ? WIRE_MOVE_GO_ON : WIRE_MOVE_OVER;
     } else if (m->state == WIRE_MOVE_FAILED || m->state > WIRE_MOVE_FAILED) {
         move_fail(s, x, wire_code(m->code), wire_words(m->why, why, sizeof(why)));

@@ -210,8 +210,8 @@ static void hold(struct actor *a, bool on)
     assert_int_equal(held, roster()->epoch);
 }
 
-// While a node holds the placement, no owner changes; then the moves continue, also if
-// that node has died.
+// While a node holds the placement, no owner changes. The moves continue when the hold
+// ends, or when that node has died.
 static void test_hold(void **state)
 {
     (void)state;
@@ -271,7 +271,8 @@ static void test_hold_waits(void **state)
     assert_int_equal(roster()->n_moves, 0);
     assert_int_equal(w.s->moving.retries[0][0].broken, 1);
     late->fails_with = 0;
-    for (int i = 0; i < 300; i++) { // as for operations without a pause
+    for (int i = 0; i < 300; i++) { // like operations that follow each other without a
+                                    // pause
         assert_int_equal(held_now(worker, false), roster()->epoch);
         hold(worker, true);
     }

@@ -143,8 +143,8 @@ static const char *check_number(const struct scheduler *s, const struct msg_join
     return NULL;
 }
 
-// Checks a join against the nodes that `process` has so far. Returns why it is refused,
-// or NULL.
+// Checks a join against the nodes that `process` has so far. Returns the reason why the
+// join is refused, or NULL.
 static const char *check_process(const struct scheduler *s, uint32_t process,
                                  const struct msg_join *m)
 {
@@ -203,7 +203,8 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     p->rank = rank;
     p->loops = m->loops;
     p->fixed = m->role == WIRE_SERVER && m->fixed != 0;
-    // The scheduler's own member may join just after the cluster has become ready.
+    // The scheduler's own member is not late, even if it joins just after the cluster has
+    // become ready.
     p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;
     p->sign_at = s->now;
     for (uint32_t i = 0; i < s->n_links; i++)
@@ -278,7 +279,7 @@ static bool is_full(const struct scheduler *s, enum wire_role role)
     uint32_t guests = 0;
     for (uint32_t i = 0; i < s->n_nodes && role == WIRE_DRIVER; i++)
         guests += s->nodes[i].used && s->nodes[i].n.role == WIRE_DRIVER;
-    // one node less than the limit, because the scheduler itself is in the roster, too
+    // one node less than the limit, because the scheduler itself is also in the roster
     return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1;
 }
 
@@ -331,7 +332,8 @@ static struct sched_node *new_node(struct scheduler *s, const struct msg_join *m
     char name[ROSTER_NAME_MAX];
     n->progress_at = s->now;
     n->marks[0] = n->marks[1] = (struct work_mark){.at = s->now};
-    if (!scheduler_is_guest(s, n) && fresh) { // the loops of a process join together
+    if (!scheduler_is_guest(s, n) && fresh) { // the join of a process is logged once, not
+                                              // for each loop
         char loops[32] = "";
         if (m->loops > 1)
             snprintf(loops, sizeof(loops), ", with %u %s", m->loops,
@@ -365,8 +367,8 @@ static void attach(struct scheduler *s, struct sched_node *n, struct link *l)
         return;
     if (n->link != 0)
         scheduler_close_link(s, n);
-    if (l->node != SCHEDULER_NOBODY) // a link belongs to one node, the last that joined
-                                     // over it
+    if (l->node != SCHEDULER_NOBODY) // a link belongs only to the node that joined over
+                                     // it last
         s->nodes[l->node].link = 0;
     n->link = l->link;
     scheduler_keep_link(s, l->link, n->n.role);
@@ -413,7 +415,7 @@ static void tell_joined(struct scheduler *s, const struct sched_node *n, uint64_
     scheduler_send(s, n->link, MSG_JOINED, request, &joined);
 }
 
-// Returns whether the node lived when the cluster ended, and STOP did not reach it in
+// Returns whether the node was alive when the cluster ended, but STOP did not reach it in
 // time. Then the end of the cluster, and not its own silence, is the reason why the node
 // cannot continue.
 static bool missed_the_end(const struct scheduler *s, const struct sched_node *n)
@@ -439,7 +441,8 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
     if (why == NULL && n == NULL) {
         n = new_node(s, m, &why, text);
     } else if (why == NULL && missed_the_end(s, n)) {
-        // Counts as left, so that its LEAVE is answered; STOP says why the cluster ended.
+        // The node counts as left, so that its LEAVE is answered. STOP says why the
+        // cluster ended.
         n->left = true;
     } else if (why == NULL && !n->n.alive && !n->left) {
         snprintf(text, sizeof(text),

@@ -280,8 +280,8 @@ static void test_heartbeats_before_a_failed_join(void **state)
     }
 }
 
-// A link with heartbeats of one process, and then of another, belongs to the newer one
-// only: scheduler_check asserts that after each message.
+// A link that gets heartbeats of one process and then of another belongs only to the
+// latter process. scheduler_check asserts this after each message.
 static void test_heartbeats_of_two_processes(void **state)
 {
     static const uint64_t processes[] = {501, 4711, 501, 0, 501, 500, 4711, 500};

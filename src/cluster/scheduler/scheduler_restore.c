@@ -123,7 +123,7 @@ static const char *odd_state(struct scheduler *s)
     return odd;
 }
 
-// Restores what follows from the rows.
+// Computes the state that is not in the rows but follows from them.
 static int restore_work(struct scheduler *s)
 {
     struct moving *m = &s->moving;
@@ -179,8 +179,8 @@ static bool was_here(const struct scheduler *s, const struct sched_node *n)
            (s->o.host == NULL || strcmp(n->n.host, s->o.host) == 0);
 }
 
-// Declares the run's driver dead, since it was a thread of the killed scheduler. The next
-// driver opens the same pass again.
+// Declares the run's driver dead, because it was a thread of the killed scheduler. The
+// next driver opens the same pass again.
 static void part_with_driver(struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -205,7 +205,8 @@ void scheduler_restore_serve(struct scheduler *s)
     for (uint32_t i = 0; i < m->n; i++)
         m->list[i].began = m->list[i].heard = m->list[i].grown = m->list[i].handed_at =
             s->now;
-    // A member's attempt to connect that began before the start may hang as long.
+    // A member's attempt to connect that began before the start may hang for
+    // MEMBER_TRY_NS.
     s->rejoin_until = s->now + s->o.dead_timeout_ns + MEMBER_TRY_NS;
     m->planned_at = m->told_at = m->look_at = s->now;
     // The previous scheduler may still run, and must not give the same numbers.

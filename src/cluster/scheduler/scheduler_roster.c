@@ -235,7 +235,8 @@ void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link l
                            uint64_t request)
 {
     if (!can_be_sent(
-            // Answers in any case, since the node also takes the answer for a sign of life.
+            // Answers even if no roster can be sent, because the answer is also a sign of
+            // life.
             s)) {
         scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
         return;

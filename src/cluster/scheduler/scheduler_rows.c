@@ -148,7 +148,7 @@ static void row_moves(struct row *r, struct scheduler *s)
 static void row_node(struct row *r, struct scheduler *s, uint32_t i)
 {
     struct sched_node *n = &s->nodes[i];
-    // A server that was told to leave, or a node that missed the end.
+    // The node is a server that was told to leave, or it missed the end of the cluster.
     bool stopped = n->stop_at != 0 && (s->phase == SCHEDULER_RUNNING || !n->n.alive);
     ROW_NUMBER(r, n->used);
     ROW_NUMBER(r, n->n.id);

@@ -59,8 +59,8 @@ static void take_process(struct scheduler *s, struct link *l, uint64_t process)
 }
 
 // Counts a heartbeat as a sign of life of the process with this number. Only that process
-// knows the number, because other nodes get a different one. So no other process can send
-// heartbeats for a process that hangs.
+// knows the number, because other nodes get a different number for it. So no other
+// process can send heartbeats for a process that hangs.
 void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t request,
                                const struct msg_heartbeat *m)
 {
@@ -97,7 +97,7 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
     n->gone_at = s->now;
     s->changed = true;
     n->holds = n->held = false;
-    s->moving.look_at = s->now; // moves may have waited for its hold
+    s->moving.look_at = s->now; // moves may have waited for this node's hold
     s->broken |= n->n.role == WIRE_SERVER && scheduler_owns(s, n);
     if (s->processes[n->process].here > 0)
         s->processes[n->process].here--;
@@ -124,8 +124,8 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
 }
 
 // Returns the time at which a node with a closed link is declared dead. If the
-// heartbeats' link is closed, too, the process was most likely killed. Then it has less
-// time to come back, counted from the moment when the last link closed.
+// heartbeats' link is also closed, the process was most likely killed. Then the process
+// has less time to come back, counted from the moment when the last link closed.
 static uint64_t closed_too_long(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];

@@ -30,7 +30,8 @@ static enum reason check_end(int code, const char *text)
     return e.reason;
 }
 
-// The link of a tool that has been silent for long is closed; nodes keep their links.
+// The link of a tool that has been silent for a long time is closed; nodes keep their
+// links.
 static void test_idle_tool(void **state)
 {
     (void)state;
@@ -51,8 +52,8 @@ static void test_idle_tool(void **state)
     guest_close();
 }
 
-// A node gets the rank that it asks for if the rank is free and the cluster was made for
-// it, and the id of that rank.
+// A node gets the rank that it asks for, and the id of that rank, if the rank is free and
+// below the number for which the cluster was made.
 static void test_wanted_ranks(void **state)
 {
     (void)state;
@@ -234,8 +235,8 @@ static void test_without_driver(void **state)
     check_end(0, "");
 }
 
-// A worker's death is not a failure once another worker with the same rank has done its
-// part.
+// A worker's death is not a failure once another worker with the same rank has done the
+// work.
 static void worker_is_replaced(bool well)
 {
     guest_open_world(1, 2);
@@ -562,7 +563,7 @@ static void test_barrier(void **state)
     reach(1);
     reach(2);
     reach(3);
-    assert_false(done(1, NULL)); // the barrier waits for the late node, too
+    assert_false(done(1, NULL)); // the barrier also waits for the late node
     world_crash(late);
     world_run(&w, 6 * SECONDS);
     assert_true(done(1, NULL)); // the barrier does not wait for the dead node
@@ -833,7 +834,7 @@ static void test_status(void **state)
     guest_close();
 }
 
-// Asks for the time of the worker's recent work.
+// Returns over how many seconds the status measures the worker's recent work.
 static double recent_seconds(void)
 {
     guest_say(MSG_STATUS, &(struct msg_status){});

@@ -77,8 +77,8 @@ void scheduler_lease_serve(struct scheduler *s, struct sched_node *n, uint64_t r
 
 // Takes the report of a finished piece. Until a piece is done, servers remember which
 // worker pushed which of its batches. They may forget this only after they have learned
-// of all deaths that came before: otherwise a late push of a worker that was declared
-// dead would be applied although another worker has done its piece again.
+// of all deaths that came before the report: otherwise a late push of a worker that was
+// declared dead would be applied although another worker has done its piece again.
 void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
                                 uint64_t request, const struct msg_piece_done *m)
 {
