@@ -22,7 +22,7 @@ static void one_of_each(struct tug_node_options *o, int role, const char *schedu
     o->dead_seconds = 30;
 }
 
-// Runs these functions as processes to their ends.
+// Runs each function in a process of its own, and waits until all processes have ended.
 static void run(nodes_main scheduler, nodes_main server, nodes_main worker)
 {
     char address[NODES_ADDRESS];
@@ -171,7 +171,7 @@ static int kvstore_serves(const char *scheduler)
     return kvstore_serves_as(scheduler, TUG_GROUP_SERVERS);
 }
 
-// Dense, sparse and compressed pushes, as arrays and by an optimizer.
+// Pushes dense, sparse and compressed arrays, without and with an optimizer.
 static void use_store(struct tug_kvstore *s)
 {
     float w[N] = {0}, g[N], got[N];

@@ -12,7 +12,7 @@ bool listing_is_hidden(const char *name)
     return name[0] == '.' || name[0] == '_';
 }
 
-// Returns whether a path has a hidden name (listing_is_hidden).
+// Returns whether any directory of a path, or its file, is hidden (listing_is_hidden).
 static bool has_hidden(const char *path)
 {
     while (!listing_is_hidden(path)) {

@@ -92,8 +92,8 @@ static CURLcode set_request(struct post *p, const struct post_request *q,
     return rc;
 }
 
-// Makes the list of headers. It removes the header "Expect", which libcurl adds for a long
-// body, and which would cost another round trip.
+// Makes the list of headers. The entry "Expect:" removes the header that libcurl adds to
+// a request with a long body, and that would cost another round trip.
 static struct curl_slist *headers_of(struct post *p, const char *authorization)
 {
     static const char *const always[] = {"Content-Type: application/json", "Expect:"};

@@ -12,15 +12,17 @@
 
 struct post;
 
-// PEM files; NULL: none, or for `ca`, the certificates of the system.
+// Paths of PEM files. `ca` NULL: the certificates of the system; `cert` and `key` NULL:
+// no certificate of the client.
 struct post_tls {
     const char *ca, *cert, *key;
 };
 
 struct post_request {
     const char *url;
-    const char *authorization; // value of the header of this name; NULL: none
-    const void *body;          // JSON
+    // Value of the header "authorization"; NULL: no such header.
+    const char *authorization;
+    const void *body; // JSON
     size_t n;
     double seconds; // limit of time for the request and its answer
 };

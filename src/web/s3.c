@@ -106,8 +106,8 @@ struct target {
 
 static void find_target(const struct account *who, const char *bucket, struct target *t)
 {
-    // AWS's certificates are valid for one name before the region only. So a bucket with
-    // a '.' in its name is put into the path.
+    // A certificate of AWS is valid for host names with a single label before the region.
+    // So a bucket with a '.' in its name is put into the path.
     t->bucket_in_path = who->endpoint != NULL || strchr(bucket, '.') != NULL;
     if (who->endpoint != NULL)
         snprintf(t->origin, sizeof t->origin, "%s", who->endpoint);
@@ -197,7 +197,8 @@ static int make_request(const struct address *a, const char *key, const char *qu
     struct target t;
     struct buf path = BUF_INIT(HTTP_URL_MAX);
     TRY(read_account(&who, e));
-    // If the request was sent to a wrong region, the answer has the right region.
+    // If the request is sent to a wrong region, this header of the answer names the right
+    // region.
     q->wanted = "x-amz-bucket-region";
     find_target(&who, a->host, &t);
     int rc = add_path(&t, a, key, &path);

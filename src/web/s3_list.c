@@ -12,7 +12,7 @@
 
 enum { DEPTH_MAX = 16, TEXT_MAX = 64 << 10 };
 
-// The parser's position: the element in which it is.
+// The kind of element that the parser is in.
 enum place { OUTSIDE, IN_LIST, IN_CONTENTS, IN_OTHER };
 
 struct list {

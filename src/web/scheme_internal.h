@@ -45,8 +45,8 @@ struct scheme {
 extern const struct scheme scheme_http, scheme_https, scheme_s3, scheme_webhdfs,
     scheme_swebhdfs;
 
-// Cuts the text of an address into its parts. TUG_EUSAGE if it is wrong; the sentence
-// says why.
+// Cuts the text of an address into its parts. TUG_EUSAGE if the address is wrong; the
+// message says why.
 int address_parse(struct address *ret, const char *text, struct err *e);
 
 // Appends text as part of a URL: every byte except letters, digits and -_.~ becomes %XX;
@@ -57,9 +57,9 @@ int url_encode(struct buf *b, const char *text, size_t n, bool slashes);
 int request_header(struct http_request *q, const char *name, const char *value);
 int request_range(struct http_request *q, uint64_t from, uint64_t to);
 
-// Gets an environment variable; *ret is NULL if it is missing or empty. TUG_EUSAGE if it
-// has blanks or control characters, which a header must not have; the sentence does not
-// show the value.
+// Gets an environment variable; *ret is NULL if the variable is missing or empty.
+// TUG_EUSAGE if its value has blanks or control characters, which a header must not have;
+// the message does not show the value.
 int environment_text(const char *name, const char **ret, struct err *e);
 
 // Makes the address of another file on the server of `a`.
@@ -79,7 +79,7 @@ struct web {
 
     // The answer that is being read. `next` is the offset in the file of the answer's
     // next byte, `to` the offset at which the answer ends; bytes before offset `from` are
-    // skipped, as a server without ranges sends them.
+    // skipped: a server without ranges sends the file from its beginning.
     bool open;
     uint64_t next, from, to;
     uint64_t given; // bytes of the answer that were given to the caller

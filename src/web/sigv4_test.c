@@ -41,7 +41,8 @@ static const struct {
     struct sigv4 s;
     const char *names, *signature;
 } vectors[] = {
-    // get-vanilla, get-vanilla-query-order-key-case and get-unreserved of the suite
+    // cases of AWS's test suite: get-vanilla, get-vanilla-query-order-key-case,
+    // get-unreserved
     {SUITE("/", ""), "host;x-amz-date",
      "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"},
     {SUITE("/", "Param1=value1&Param2=value2"), "host;x-amz-date",
@@ -49,8 +50,8 @@ static const struct {
     {SUITE("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", ""),
      "host;x-amz-date",
      "07ef7494c76fa4850883e2b006601f940f8a34d404d0cfa977f52a65bbf5f24f"},
-    // "Signature Calculations for the Authorization Header" of S3: an object's first
-    // bytes, the life cycle of a bucket, and a list
+    // examples of S3's page "Signature Calculations for the Authorization Header": an
+    // object's first bytes, the life cycle of a bucket, and a list
     {S3("/test.txt", "", range_headers), "host;range;x-amz-content-sha256;x-amz-date",
      "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"},
     {S3("/", "lifecycle=", s3_headers), "host;x-amz-content-sha256;x-amz-date",

@@ -127,7 +127,7 @@ static int web_refused(struct web *r, const struct http_answer *a, struct err *e
 }
 
 // Sends a request once. *ret_ok says whether the answer is 2xx, or 404 if `absent` is
-// true. If it is not, returns 0 if the caller should ask again, else the error.
+// true. If *ret_ok is false, returns 0 if the caller should ask again, else the error.
 static int ask(struct web *r, const struct http_request *q, struct http_answer *a,
                bool absent, bool *ret_ok, struct err *e)
 {
@@ -202,7 +202,7 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
     uint64_t version = version_hash(a->version), total = a->total;
     bool ranged = a->status == 206 && a->has_range;
     r->next = ranged ? a->from : 0;
-    // Such an answer does not give the size of the file, only that of the range.
+    // The answer of such a scheme gives the size of the range, not that of the file.
     if (r->a.scheme->whole) {
         r->next = r->from;
         return a->has_length && a->length > r->to - r->from ? changed(r, e) : 0;
@@ -234,8 +234,8 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
                : 0;
 }
 
-// Requests bytes [from, to) and opens the answer. If it returns 0 without r->open, the
-// caller should try again.
+// Requests bytes [from, to) and opens the answer. If the result is 0 and r->open is
+// false, the caller should try again.
 static int web_begin(struct web *r, uint64_t from, uint64_t to, struct err *e)
 {
     struct http_request q = HTTP_REQUEST_INIT;

@@ -44,8 +44,8 @@ int web_list(const char *address, const struct interrupt *i,
              int (*found)(void *arg, const struct web_file *f, struct err *e), void *arg,
              struct err *e);
 
-// Opens a file that web_list found. It sends no request yet. f->name must live as long as
-// *ret.
+// Opens a file that web_list found, without sending a request. f->name must live as long
+// as *ret.
 int web_open(struct web **ret, const struct web_file *f, const struct interrupt *i,
              struct err *e);
 void web_close(struct web *r); // NULL is fine

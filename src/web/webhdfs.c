@@ -14,8 +14,8 @@ enum { FOLDER_DEPTH_MAX = 64 };
 
 size_t web_directories_max = 100000;
 
-// Appends the user to a query: the user in Hadoop's own variable, or the account on this
-// machine.
+// Appends the user to a query: the user that Hadoop's variable HADOOP_USER_NAME names, or
+// else the account on this machine.
 static int add_user(struct buf *b, struct err *e)
 {
     const char *user;
@@ -157,7 +157,7 @@ static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
         return list_place(&below, e);
     }
     size_t n = strlen(path);
-    // The requested path is a file, so its entry has no name.
+    // If the requested path is a file, its entry has no name.
     if (w->name[0] == '\0' && n > 0 && path[n - 1] == '/')
         path[n - 1] = '\0';
     snprintf(version, sizeof version, "%llu", (unsigned long long)w->modified);

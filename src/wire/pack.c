@@ -38,7 +38,8 @@ static size_t pack_bytes_of(size_t n, unsigned bits)
 
 bool pack_pays(const uint64_t *keys, size_t n)
 {
-    // WORTH: packing pays up to this many bits per key. SPREAD: see below.
+    // WORTH: the most bits per key with which packing pays. SPREAD: the bits that the
+    // largest difference needs beyond those of the mean difference.
     enum { WORTH = 64 * 2 / 3 - 1, SPREAD = 3 };
     if (n < BLOCK)
         return false;
@@ -76,7 +77,7 @@ static struct block measure(const uint64_t *keys, size_t n)
     return (struct block){false, bits_of(most - least), least};
 }
 
-// Collects bits in a word and stores it when it is full.
+// Packs the numbers of a block: collects their bits in a word, and stores each full word.
 static void put_bits(const uint64_t *keys, size_t n, const struct block *b, uint64_t *to)
 {
     uint64_t word = 0, before = b->base;
@@ -143,7 +144,8 @@ static int pack_bad(struct err *e, const char *what)
     return err_set(e, TUG_EDATA, "packed keys that %s", what);
 }
 
-// Returns the size of the first block in bytes; 0 if it is not valid.
+// Unpacks the first block, which has n keys. Returns its size in bytes, or 0 if the block
+// is not valid.
 static size_t read_block(const unsigned char *bytes, size_t bytes_n, size_t n,
                          uint64_t *ret)
 {

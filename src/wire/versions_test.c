@@ -44,7 +44,7 @@ static void test_none_in_common(void **state)
     assert_string_equal(e.text, text);
 }
 
-// A peer may name any versions.
+// Tries each pair of versions that a peer can send.
 static void test_all_pairs(void **state)
 {
     (void)state;

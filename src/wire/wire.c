@@ -22,7 +22,7 @@ enum {
     AT_BODY_BYTES = 16,
     AT_REQUEST = 24,
     AT_BODY_CHECKSUM = 32,
-    AT_CHECKSUM = 40, // checksum of the header's bytes before it and of the head
+    AT_CHECKSUM = 40, // checksum of the header's bytes before this field, and of the head
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -457,8 +457,8 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     return 0;
 }
 
-// Returns the checksum of a message's body. It is used only on links to other machines
-// without TLS.
+// Returns the checksum of a message's body. The checksum is used only on links without
+// TLS to other machines.
 static uint64_t checksum_body(const struct wire_out *o)
 {
     static const char zeros[8];
@@ -471,7 +471,7 @@ static uint64_t checksum_body(const struct wire_out *o)
     return hash_stream_end(&s);
 }
 
-// Returns the version of the protocol in which the message got its form.
+// Returns the version of the protocol that introduced the present form of this message.
 static uint8_t version_of(uint16_t type)
 {
     switch (type) {

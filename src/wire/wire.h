@@ -19,7 +19,7 @@
 enum {
     WIRE_VERSION = 4, // the newest version of the protocol: that of messages.def
     WIRE_OLDEST = 4,  // the oldest version that this tug still speaks
-    WIRE_FIRST = 4,   // the first version whose messages have the same form in later ones
+    WIRE_FIRST = 4, // the first version whose messages keep their form in later versions
     WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
@@ -93,7 +93,7 @@ enum wire_admin {
     WIRE_COPY,
     WIRE_DROP,
     WIRE_CLOCK,
-    WIRE_SHRINK, // decays all rows, and removes those below the threshold
+    WIRE_SHRINK, // decays all rows, and removes rows whose score is below the threshold
     WIRE_DAY,    // ends a day: adds one to the days for which each row was not seen
     // Moves the mean, which is in another table, towards the rows by the fraction
     // `threshold`.
@@ -102,12 +102,13 @@ enum wire_admin {
 // The state of a move of a partition, which the target reports.
 enum wire_move_state {
     WIRE_MOVE_COPYING,
-    // All pushes but the last are there: asks whether the partition may be handed over.
+    // The target has almost all pushes, and asks whether the partition may be handed
+    // over.
     WIRE_MOVE_COPIED,
     WIRE_MOVE_ARRIVED, // the partition is complete and can be served
     WIRE_MOVE_FAILED,
 };
-// The scheduler's answers to such a report.
+// The scheduler's answers to a target's report.
 enum wire_moved { WIRE_MOVE_GO_ON, WIRE_MOVE_WAIT, WIRE_MOVE_OVER };
 // Kinds of admin operations in the scheduler's log.
 enum wire_operation {
@@ -174,9 +175,9 @@ const char *wire_words(struct wire_text t, char *to, size_t cap);
 // reason, the copy says so.
 const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
-// Checks a code that a peer sent: 0 if a node or run ended without an error, else the
-// reason of its end or of a request's failure. Returns the code, or TUG_EDATA if
-// tug/tug.h has no such code.
+// Check a code that a peer sent. Both return the code, or TUG_EDATA if tug/tug.h has no
+// such code. wire_code checks how a node or run ended, where 0 means without an error;
+// wire_failure checks the error of a request, and returns TUG_EDATA for 0.
 int wire_code(int32_t code);
 int wire_failure(int32_t code);
 
@@ -210,7 +211,7 @@ int wire_agree(struct wire_versions with, struct wire_text tug, struct err *e);
     ;
 #include "wire/messages.def"
 
-// MSG_HELLO, ...
+// The types of messages: MSG_HELLO, ...
 enum wire_type {
 #define MESSAGE(NAME, name, id, ...) MSG_##NAME = id,
 #include "wire/messages.def"
@@ -230,13 +231,13 @@ int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
 // Returns the reason of a message; REASON_NONE for one that is not known here.
 enum reason wire_known_reason(uint16_t reason);
 
-// Returns MSG_ERROR for an error, whose text it uses.
+// Returns the MSG_ERROR for *e. The message points to the text in *e.
 struct msg_error wire_error(const struct err *e);
 // Copies a MSG_ERROR into *e, with the text "who: why" ("why" if `who` is NULL). A reason
 // that is not known becomes REASON_NONE. Returns the code of the error.
 int wire_refusal(const struct msg_error *m, const char *who, struct err *e);
 
-// The rights needed to send a message, in ascending order: each right includes the ones
+// The rights needed to send a message, in ascending order: each right includes all rights
 // before it.
 enum wire_from {
     WIRE_FROM_KNOCK,
@@ -287,8 +288,8 @@ int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_fr
                     struct err *e);
 
 // Decodes the head that follows the header. Texts point into it; spans get their lengths
-// and a NULL address, which wire_body sets when the body has arrived. Both return
-// TUG_EDATA if the bytes do not match the header.
+// and a NULL address, which wire_body sets when the body has arrived. wire_decode and
+// wire_body return TUG_EDATA if the bytes do not match the header.
 int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_frame *f,
                 const void *head, union wire_any *ret, struct err *e);
 int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,

@@ -28,8 +28,8 @@ enum {
     AT_CHECKSUM = 40
 };
 
-// A frame in three blocks of exactly their size, so that a sanitizer catches any access
-// past their ends.
+// The header, head and body of a frame, each in a block of memory of exactly its size, so
+// that a sanitizer catches any access past its end.
 struct frame {
     unsigned char header[WIRE_FRAME_BYTES];
     size_t head_n, body_n;
@@ -354,7 +354,7 @@ static void test_longer_heads(void **state)
     }
 }
 
-// Returns the byte at `at` of header, head and body.
+// Returns a pointer to the byte at offset `at` of the frame (header, head and body).
 static unsigned char *byte_at(struct frame *f, size_t at)
 {
     if (at < sizeof(f->header))
@@ -364,7 +364,7 @@ static unsigned char *byte_at(struct frame *f, size_t at)
     return (unsigned char *)byte;
 }
 
-// Encodes a decoded message and expects the same head.
+// Encodes a message that was decoded from `f`, and expects the head of `f` again.
 static void assert_same_again(const struct frame *f, const struct wire_frame *head,
                               const union wire_any *m)
 {
@@ -421,7 +421,8 @@ static void test_damaged_bodies(void **state)
 {
     (void)state;
     struct frame f;
-    // A message with an even type, whose body has a checksum.
+    // golden_frame adds a checksum of the body to messages with an even type, such as
+    // this one.
     golden_frame(&f, MSG_ROSTER);
     assert_true(f.body_n > 0);
     for (size_t i = 0; i < f.body_n; i++) {
@@ -489,8 +490,8 @@ static void test_limits_of_encoding(void **state)
     buf_free(&o.head);
 }
 
-// Decodes a head whose last field was made longer: its length, which is at `at`, and its
-// bytes.
+// Decodes a head whose last field was made longer. `at` is the offset of the length of
+// this field.
 static int decode_long(uint16_t type, const void *msg, size_t at, uint64_t n,
                        size_t width, uint64_t body_bytes)
 {
@@ -689,7 +690,8 @@ static void test_flags(void **state)
     assert_int_equal(with, 4);
 }
 
-// An answer is a message, and has no answer itself.
+// Each answer is a known type of message, and a message that is an answer has no answer
+// itself.
 static void test_answers(void **state)
 {
     (void)state;

@@ -63,8 +63,8 @@ static void mean_of_a_run(void **state)
     same_training("two", "plain");
 }
 
-// The mean after some pass has the best validation loss. A save holds this best mean, the
-// current mean, and the trained parameters.
+// With --valid, the mean with the best validation loss is kept. A save holds this best
+// mean, the current mean, and the trained parameters.
 static void best_of_means(void **state)
 {
     (void)state;

@@ -350,7 +350,7 @@ static void skipped_lines(void **state)
     e2e_says("no example");
 }
 
-// eval and predict of a saved model refuse bad data in the same way.
+// eval and predict of a saved model refuse bad data as train does.
 static void saved_models_and_bad_data(void **state)
 {
     (void)state;

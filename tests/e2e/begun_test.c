@@ -148,7 +148,7 @@ static void options_without_effect(void **state)
     files_remove("old");
 }
 
-// tug launch reports the same error before it starts processes.
+// tug launch also reports an option that comes from the save, before it starts processes.
 static void options_of_a_launched_run(void **state)
 {
     (void)state;

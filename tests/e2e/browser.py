@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.request
 
-# A script that finds labels of a chart which overlap.
+# A script that finds overlapping labels in charts.
 OVERLAPS = """
 const found = [];
 for (const svg of document.querySelectorAll('svg')) {

@@ -86,8 +86,8 @@ static void workers_die_in_ssp(void **state)
     lose_workers("ssp:1", 60);
 }
 
-// In mode sync the sums of a batch's gradients, and so the model, also do not depend on
-// the worker that computed a part.
+// In mode sync, the sums of a batch's gradients do not depend on which worker computed a
+// share, and so neither does the model.
 static void workers_die_in_sync(void **state)
 {
     (void)state;

@@ -124,8 +124,8 @@ static void same_trained_rows(void)
     mem_free(text[1]);
 }
 
-// Mode sync equals one process for other batch sizes, rules, schedules and shares of
-// held-out examples, too.
+// Mode sync gives the model of one process for several batch sizes, rules, schedules and
+// fractions of held-out examples.
 static void sync_with_other_options(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ static void no_greeting(struct message *m)
     encode(m, MSG_STATUS, &status);
 }
 
-// The receiver must close the link of each of these messages.
+// Messages after which the receiver must close the link.
 static void (*const refused[])(struct message *m) = {
     wrong_magic,    wrong_version, unknown_type, long_head,   long_body,
     wrong_checksum, other_cluster, garbage,      web_browser, no_greeting,
@@ -179,7 +179,7 @@ static void send_what_is_refused(unsigned port)
     }
 }
 
-// Greets correctly, and then sends messages that only members may send, or nothing.
+// Greets correctly, and then sends nothing, or messages that only members may send.
 static void greet_and_lie(unsigned port)
 {
     struct message m;
@@ -217,7 +217,7 @@ static const char *words_of(const char *out, const char *more)
 }
 
 // Links that stay open for the whole run: silent links, a link on which half of a message
-// was sent, and a link on which each call sends one byte.
+// was sent, and a link on which each call of one_byte() sends one byte.
 struct lingering {
     int silent[SILENT], half, slow;
     size_t sent;

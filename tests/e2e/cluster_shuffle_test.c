@@ -97,8 +97,8 @@ static void worker_dies_while_dealing(void **state)
 {
     (void)state;
     // The commands for the first two pieces copy their input at once; each later one
-    // waits for the file "go". A shell knows its turn by the number of its own line in
-    // "begun", which lines of other workers do not change.
+    // waits for the file "go". Each shell appends its PID to "begun": the number of this
+    // line says how many commands began before it, on any worker.
     files_write("wait.sh", "echo $$ >>begun\n"
                            "test $(grep -n -x -m1 $$ begun | cut -d: -f1) -le 2 ||\n"
                            "    until test -e go; do sleep 0.02; done\n"

@@ -358,7 +358,7 @@ static void on_a_cluster(void **state)
 }
 
 // The first column is the label by default. If another column has a label's usual name, a
-// warning asks whether that one was meant.
+// warning asks whether that column was meant.
 static void first_column(void **state)
 {
     (void)state;

@@ -61,7 +61,8 @@ static void check_text(const char *name, const char *want)
     json_decref(o);
 }
 
-// The parts of "seconds" add up to the total: the time of no named part is "other".
+// The parts of "seconds" add up to the total, because "other" is the time outside all
+// other parts.
 static void seconds_add_up(void)
 {
     static const char *const parts[] = {"read", "train", "valid",

@@ -78,7 +78,8 @@ static void others_are_as_good(void **state)
 }
 
 // The generator makes clicks depend on pairs of features and prints the AUC of the best
-// linear model. A model of pairs must be better than that, and lr must not be.
+// linear model. The AUC of a model of pairs must be above this value, and that of lr must
+// not be.
 static void better_than_any_linear_model(void **state)
 {
     (void)state;
@@ -215,8 +216,9 @@ static void other_layers(void **state)
     e2e_says("has --batch-norm off, this run has on: give the same options");
 }
 
-// Writes examples with a number far from 0 (`far`) and a small number (`near`): an
-// example is a click where their drawn parts together are above average.
+// Writes examples with a number far from 0 (`far`) and a small number (`near`): both come
+// from uniform random numbers, and an example is a click if the sum of these is above its
+// mean.
 static void write_numbers(const char *path, bool multislot, uint64_t seed)
 {
     FILE *f = fopen(path, "w");

@@ -20,8 +20,8 @@ enum { SPARSE = 0, PUSH = 1 + DIM + 3, PULL = 3 + DIM, KEYS = 20 };
 
 // Memory that the processes share.
 static struct shared {
-    atomic_uint rounds;           // of worker 0
-    atomic_uint servers, workers; // of a fleet: how many have their numbers
+    atomic_uint rounds;           // rounds that worker 0 has finished
+    atomic_uint servers, workers; // processes of a fleet that have taken an index
 } * shared;
 
 static void count_round(bool first)

@@ -65,7 +65,8 @@ static int train_killed(const char *train, uint64_t seed)
     start_scheduler(port, train);
     start_nodes(port, train);
     for (; kills < KILLS; kills++) {
-        // Now and then it dies before it listens, or before the driver has joined.
+        // Now and then the scheduler dies before it listens, or before the driver has
+        // joined.
         poll(NULL, 0, (int)random_below(seed, 1, (uint64_t)kills, MOST_MS));
         if (!kill_scheduler())
             break;

@@ -15,8 +15,8 @@ enum { ROWS = 9000, EPOCHS = 40, KILLS = 4, MOST_MS = 1500, LEASE_MS = 3000 };
 static const double takeover_seconds = 5;
 
 static struct kit_etcd etcd;
-static unsigned ports[2]; // of the two schedulers
-static int leader;        // the one that leads
+static unsigned ports[2]; // ports of the two schedulers
+static int leader;        // index of the scheduler that leads
 static int dead_seconds;  // --dead-timeout
 
 static const char *name_of(int which)
@@ -92,8 +92,8 @@ static const char *words_of(const char *out, const char *more)
     return words;
 }
 
-// The leader is killed, the standby continues, and the killed one is started again as
-// the next standby. Once etcd itself is killed, and comes back.
+// The leader is killed, the standby continues, and the killed scheduler is started again
+// as the next standby. etcd, too, is killed and started again, one time.
 static void test_leaders_are_killed(void **state)
 {
     (void)state;
@@ -179,7 +179,8 @@ static void test_leader_with_driver_is_woken(void **state)
     double begin = cluster_now();
     cluster_signal(name_of(0), SIGCONT);
     cluster_ends(name_of(0), 4, CLUSTER_PATIENCE);
-    e2e_says("has taken over"); // etcd or a member says so
+    // The old leader has learnt this from etcd or from a member.
+    e2e_says("has taken over");
     if (!SANITIZED && cluster_now() - begin > takeover_seconds)
         cluster_fail("the old leader ended after %.1f s", cluster_now() - begin);
     check_run_ends(1);
@@ -225,8 +226,8 @@ static void test_takeover_is_quick(void **state)
     stop_all(1);
 }
 
-// A leader that was stopped for longer than its lease answers nothing when it wakes, not
-// even questions that came before.
+// A leader that was stopped for longer than its lease answers nothing when it continues,
+// not even requests that arrived while it was stopped.
 static void test_woken_leader_is_silent(void **state)
 {
     (void)state;

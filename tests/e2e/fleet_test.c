@@ -563,7 +563,7 @@ static void pull_and_meet(struct tug_fleet *f, struct tug_client *c)
     assert_int_equal(0, tug_table_create(c, 1, "dim = 2"));
     assert_int_equal(0, tug_pull(c, 1, &key, 1, row, meet, f, &ts));
     while (!atomic_load(&met))
-        assert_int_equal(0, tug_barrier(c)); // callbacks run while this waits
+        assert_int_equal(0, tug_barrier(c)); // callbacks run while the barrier waits
     atomic_store(&met, false);
 }
 

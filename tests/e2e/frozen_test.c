@@ -149,7 +149,8 @@ static void tables_are_as_frozen(void **state)
 
 static int begin(void **state)
 {
-    write_anew = getenv("TUG_FROZEN_WRITE") != NULL; // cluster_begin removes it
+    // Read before cluster_begin removes the variable.
+    write_anew = getenv("TUG_FROZEN_WRITE") != NULL;
     if (cluster_begin(state) != 0)
         return -1;
     setenv("TUG_KERNELS", "ref", 1);

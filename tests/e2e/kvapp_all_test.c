@@ -8,7 +8,7 @@
 
 #include "kit/nodes.h"
 
-enum { STORE = 0, KEEPER = 1, TALK = 2, HAND = 3 }; // apps
+enum { STORE = 0, KEEPER = 1, TALK = 2, HAND = 3 }; // ids of the apps
 enum { GROUPS = TUG_GROUP_SERVERS + TUG_GROUP_WORKERS, NO = 13 };
 
 #define LAST UINT64_MAX // a key that the last server has
@@ -229,7 +229,7 @@ static void talk(struct tug_node *n)
     expect(tug_app_open(&b, n, HAND, 0, &h) == 0);
     expect(tug_app_new_request(b, TUG_GROUP_SERVERS, &m.timestamp) == 0);
     expect(tug_message_send(n, &m) == 0);
-    // Counts as the other server's answer.
+    // Counts an answer of the other server, to which no request was sent.
     expect(tug_app_add_responses(b, m.timestamp, 1) == 0);
     expect(tug_app_wait(b, m.timestamp) == 0);
     expect(atomic_load(&heard) == NODES_SERVERS + 1);

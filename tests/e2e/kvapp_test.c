@@ -11,7 +11,7 @@
 #include "os/clock.h"
 
 enum { SERVERS = NODES_SERVERS, WORKERS = NODES_WORKERS, PROCESSES = NODES_PROCESSES };
-enum { STORE = 0, LATER = 1, TALK = 2, STRICT = 3 }; // apps
+enum { STORE = 0, LATER = 1, TALK = 2, STRICT = 3 }; // ids of the apps
 enum { DIE = 13 };
 
 #define HALF ((uint64_t)1 << 63) // the first key of the second server's range

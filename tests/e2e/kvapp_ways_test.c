@@ -187,8 +187,8 @@ static void all_end(nodes_main worker)
         assert_int_equal(0, status[i]);
 }
 
-// Links break: the worker repeatedly shuts its own sockets to the servers, at any state
-// of the node's threads.
+// Links break: the worker repeatedly shuts its own sockets to the servers, at any moment
+// of the work of the node's threads.
 
 struct breaker {
     uint16_t ports[NODES_SERVERS];
@@ -233,7 +233,7 @@ static void push_often(struct tug_app *a, struct breaker *b, const uint64_t *key
         expect(tug_kv_send(a, &q, &ts[i]) == 0);
         if (i % 100 == 50)
             break_links(b);
-        if (i % 100 == 99) // the links are open again
+        if (i % 100 == 99) // waits for an answer, so that the links are open again
             expect(tug_app_wait(a, ts[i]) == 0);
     }
     for (int i = 0; i < PUSHES; i++)
@@ -286,8 +286,8 @@ static int work_on_breaking_links(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// The count of pushes in the servers' latest answer; in the last answer it includes all
-// pushes.
+// The count of requests in the latest answer of the server. After the last request, this
+// count includes the requests of all workers.
 static atomic_uint heard;
 
 static void hear(void *ctx, struct tug_app *a, const struct tug_simple *r)
@@ -472,8 +472,8 @@ static float *no_room(void *ctx, size_t n)
     return NULL;
 }
 
-// Checks that an answer without values is refused with the request's number, whether the
-// program or the library owns the array for the values.
+// Checks that an answer without values is refused, with the request's number in the
+// error, whether the program or the library owns the array for the values.
 static void check_empty_answers(struct tug_node *n)
 {
     struct tug_app *a = tug_app_find(n, UNFIT, 0, 0);

@@ -88,7 +88,7 @@ static void by_hand(struct tug_kvstore *s)
         expect(say(s, KVS_PUSH, true, false, words, n) == TUG_EUSAGE);
         expect(strstr(tug_last_error(), "key 3: element 7"));
         struct kvs_head *h = (struct kvs_head *)(void *)words;
-        h->coding = KVS_2BIT; // the threshold stands for every value
+        h->coding = KVS_2BIT; // 2-bit values are multiples of the threshold
         expect(say(s, KVS_PUSH_CODED, true, false, words, sizeof(*h) / 4 + 1) ==
                TUG_EUSAGE);
         expect(strstr(tug_last_error(), "key 3"));
@@ -104,7 +104,8 @@ static void by_hand(struct tug_kvstore *s)
     expect(say(s, KVS_PUSH, false, true, words, n) == 0);
 }
 
-// Every call that takes an array refuses such values before it sends anything.
+// Every call that takes an array refuses values that are not finite before it sends
+// anything.
 static void by_calls(struct tug_kvstore *s)
 {
     float w[N] = {0};
@@ -136,7 +137,7 @@ static void by_calls(struct tug_kvstore *s)
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
 }
 
-// A worker may wait for only a few keys that do not exist at a time.
+// A worker may wait for at most KVS_WANTED_MAX keys that do not exist yet.
 static void ask_for_many(struct tug_kvstore *s)
 {
     uint32_t ts[KVS_WANTED_MAX + 1], server = 0;

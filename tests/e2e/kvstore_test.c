@@ -413,7 +413,7 @@ static void refuse_after_coding(struct tug_kvstore *s)
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
     for (int i = 0; i < N; i++)
         expect(w[i] == 0);
-    // All workers have checked this round before the next one.
+    // Waits until all workers have checked this round.
     expect(tug_kvstore_barrier(s) == 0);
     expect(tug_kvstore_set_compression(s, "none", 0) == 0);
 }
@@ -546,8 +546,8 @@ static void sliced(void **state)
     threads(serve, work_sliced);
 }
 
-// A push has more slices than may be in flight: it waits for earlier ones. If one of
-// these fails, the error names its key.
+// A push has more slices than may be in flight: it waits for earlier slices. If an
+// earlier slice fails, the error names its key.
 enum { LONG = 1024 * SLICE, LONGS = 4 };
 
 static int work_many(const char *scheduler)
@@ -643,8 +643,8 @@ static void own_servers(void **state)
 // The states of all servers are saved to a file. A store that continues from this file
 // has the same result as a store that was not interrupted.
 
-// A file has wrong states for the last server only: the other server keeps its states,
-// too.
+// The states of the last server in a file are wrong: loading the file changes the states
+// of no server.
 static void refuse_states(struct tug_kvstore *s, const char *good)
 {
     char bad[120], before[120], after[120];
@@ -729,7 +729,8 @@ static void saved_states(void **state)
     threads(serve, work_states);
 }
 
-// A worker is killed between rounds and started again: it takes the dead one's place.
+// A worker is killed between rounds and started again: the new process takes the place of
+// the dead worker.
 
 enum { ROUNDS = 12, DIES_AT = 5 };
 
@@ -812,7 +813,7 @@ static int answer_of(struct tug_app *a, int rc, const uint32_t *ts)
     return rc;
 }
 
-// Builds the request that makes key 3, or a push to it.
+// The words of the request that makes key 3, which are also those of a push to key 3.
 enum { HEAD = 16 }; // words before the values
 
 static size_t right_words(uint32_t words[64])
@@ -823,7 +824,8 @@ static size_t right_words(uint32_t words[64])
     return HEAD + N;
 }
 
-// Builds the same request with some words changed, and sometimes with another length.
+// Builds the request of right_words with some words changed, and sometimes with another
+// length.
 static size_t draw_words(uint64_t *seed, uint32_t words[64])
 {
     static const uint32_t likely[] = {0, 1, 3, 5, 15, 2, UINT32_MAX, 0x3f000000, 255};
@@ -902,7 +904,7 @@ static void say_anything(struct tug_app *a, uint64_t *seed, uint64_t key)
                      draw(seed) % 2, words, n);
     int32_t head = (int32_t)(draw(seed) % 11);
     if (head == 1 || head == 2 || head == 5 ||
-        head == 8) // commands that change the mode, or that wait
+        head == 8) // replaces commands that change the mode or wait
         head = 10;
     (void)answer_of(a, tug_app_request(a, head, words, n * 4, TUG_GROUP_SERVERS, &ts),
                     &ts);

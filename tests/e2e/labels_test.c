@@ -62,7 +62,7 @@ static void write_all(void)
 }
 
 // Returns a number of one label in the last JSON result: in "labels" of the object
-// `where`, or of the result's validation if `valid`.
+// `where`, or of the whole result if `where` is NULL.
 static double of_label(const char *where, const char *label, const char *name)
 {
     json_t *o = e2e_json(), *at = where != NULL ? json_object_get(o, where) : o;
@@ -164,7 +164,8 @@ static void others_are_as_good(void **state)
     e2e_says("deepfm needs one for each of the 2 labels: give --model mlp or dcn");
 }
 
-// eval and predict of a saved model give the same numbers, and a run can be resumed.
+// eval and predict of a saved model give the numbers that train printed, and a run can be
+// resumed.
 static void saved_and_resumed(void **state)
 {
     (void)state;
@@ -284,7 +285,6 @@ static void missing_labels(void **state)
     assert_true(e2e_number("examples") == 2);
 }
 
-// Progress lines name the labels.
 static void progress_names_labels(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ enum { ROWS = 9000, EPOCHS = 60, KILLS = 4, MOST_MS = 300 };
 
 static const char *words_of(const char *out, const char *more)
 {
-    // The caller uses this longer than files_path() keeps a path.
+    // Static, because the caller uses this text after files_path() has reused its memory.
     static char words[FILES_PATH];
     files_remove(out);
     snprintf(words, sizeof(words),
@@ -98,7 +98,8 @@ static void scheduler_killed(const char *mode, uint64_t seed)
         assert_int_equal(kill(child("scheduler", ""), SIGKILL), 0);
         cluster_await("run", files_path("restart %d of at most 20", (int)i + 1));
         (void)child("scheduler", "");
-        // Now and then it dies before it listens, or before the driver has joined.
+        // Now and then the scheduler dies before it listens, or before the driver has
+        // joined.
         (void)poll(NULL, 0, (int)random_below(seed, 1, i, MOST_MS));
     }
     check_end();
@@ -145,7 +146,8 @@ static void worker_killed_in_async(void **state)
     worker_killed("async");
 }
 
-// The rows of the other server are newer than the save; none of them may stay.
+// The rows of the server that was not killed are newer than the save: they must not
+// remain after the restart.
 static void server_killed(void **state)
 {
     (void)state;
@@ -185,7 +187,8 @@ static void what_cannot_be_kept_is_refused(void **state)
              "program would begin anew");
 }
 
-// Launch removes the state of a launcher that was killed, and no other one.
+// Launch removes the state of a launcher that was killed, but not the state of a launcher
+// that runs.
 static void states_of_the_dead_are_removed(void **state)
 {
     (void)state;

@@ -95,7 +95,7 @@ static void by_ps_lites_variables(void **state)
     check_result(2, 1);
     for (int i = 0; i < 3; i++)
         ends_well(others[i]);
-    // `tug worker` reads the same variables.
+    // `tug worker` reads these variables, too, except DMLC_ROLE.
     unsetenv("DMLC_ROLE");
     others[0] = tug_start("worker -- " TRAIN);
     others[1] = tug_start("worker -- " TRAIN);

@@ -20,7 +20,7 @@ static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    // tug launch writes the scheduler's address there
+    // tug launch writes the scheduler's address to this directory
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     struct e2e_data d = {.path = "day.svm", .rows = 20000, .seed = 1};
     e2e_write_data(&d);
@@ -121,7 +121,7 @@ static void programs_get_their_roles(void **state)
 }
 
 // Options that a role of tug would get on its command line reach a program as variables;
-// one that has no variable is refused.
+// an option without a variable is refused.
 static void programs_get_the_options_of_launch(void **state)
 {
     (void)state;
@@ -237,8 +237,8 @@ static int times_said(const char *text)
 static void bad_input(void **state)
 {
     (void)state;
-    // The error is one sentence, for any number of processes that it ends; each process's
-    // log has it.
+    // The launcher prints the error once, although it ends several processes; the log of
+    // each process has the error.
     tug_ends(3, "launch --servers 2 --workers 2 --log-dir bl -- train --data bad.svm "
                 "--format libsvm");
     assert_int_equal(times_said("bad.svm:2: "), 1);
@@ -385,7 +385,8 @@ static void interrupted_runs_save(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("in", pids, "--epochs 100000 --out saved");
     kill(run, SIGINT);
-    // Every process of the group gets the signal: it still counts as one request to stop.
+    // If a whole group of processes is stopped, each of them gets a signal. All these
+    // signals count as one request to stop.
     kill(run, SIGTERM);
     // The launcher also passes the signal to the scheduler, which gets it twice.
     kill(pids[ROLES], SIGTERM);
@@ -396,8 +397,8 @@ static void interrupted_runs_save(void **state)
     assert_true(files_exists(e2e_newest("saved")));
 }
 
-// SIGTERM to a server moves its partitions to the others; SIGTERM to the last one stops the
-// whole run.
+// SIGTERM to a server moves its partitions to the other servers; SIGTERM to the last
+// server stops the whole run.
 static void servers_are_asked_to_end(void **state)
 {
     (void)state;
@@ -431,7 +432,7 @@ static void all_are_asked_to_end(void **state)
 
 // ---------------------------------------------------------------- tools that watch a run
 
-// The facts agree with each other: each push that a table counts was a request.
+// Checks that the numbers of a status agree: each push that a table counts was a request.
 static void facts_agree(const json_t *s)
 {
     json_t *one;
@@ -473,7 +474,8 @@ static void tools_watch_a_run(void **state)
     assert_non_null(strstr(e2e_out, "requests took: push p50 "));
     assert_non_null(strstr(e2e_out, "run: lr, "));
     assert_non_null(strstr(e2e_out, "last operations\n"));
-    // Between passes no worker is waited for, so there is no clock.
+    // Between passes no worker is waited for, so the status shows no clock: asks until a
+    // pass is running.
     for (int i = 0; i < 1000 && strstr(e2e_out, " of pass ") == NULL; i++)
         tug_ends(0, "status --cluster st");
     assert_non_null(strstr(e2e_out, ", clock "));

@@ -125,7 +125,7 @@ static void mistakes(void **state)
 }
 
 // A communicator merges the pushes of two threads and sends them in the background; other
-// clients see their sum.
+// clients see the sum of the pushes.
 
 enum { SENDS = 500 };
 

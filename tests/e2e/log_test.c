@@ -38,8 +38,8 @@ static void await_file(const char *path, bool with_lines)
     }
 }
 
-// Renames a log as logrotate does, several times; each time the process makes a new file,
-// and with `busy` writes to it. The files' names are PATH.0, ...
+// Renames a log as logrotate does, several times; each time the process makes a new file.
+// With `busy`, waits until this file has lines. The files' names are PATH.0, ...
 static void rotate(const char *path, pid_t pid, bool busy)
 {
     for (int i = 0; i < ROTATIONS; i++) {
@@ -64,7 +64,7 @@ static struct buf rotated(const char *path)
     return all;
 }
 
-// Checks that each line is a log line, and counts those of the role.
+// Checks that each line is a log line. Returns the number of lines of the role.
 static size_t check_lines(const char *text, const char *role)
 {
     char said[8192], mark[64];
@@ -89,7 +89,7 @@ static void training_is_rotated(void **state)
     cluster_signal("t", SIGTERM);
     cluster_ends("t", 130, CLUSTER_PATIENCE);
     struct buf all = rotated("logs/train.log");
-    assert_string_equal(buf_str(&all), e2e_err); // standard error also has the last error
+    assert_string_equal(buf_str(&all), e2e_err); // the log also has the last error
     assert_true(check_lines(e2e_err, "train") > ROTATIONS);
     assert_non_null(strstr(e2e_err, "\"message\":\"tug train: "));
     buf_free(&all);
@@ -104,7 +104,8 @@ static void launch_is_rotated(void **state)
     await_file("ll/worker-1.log", false);
     cluster_signal("l", SIGTERM);
     cluster_ends("l", 130, CLUSTER_PATIENCE);
-    await_file("ll/launch.log", true); // the reason of the end
+    // Waits until the log has the reason why the run ended.
+    await_file("ll/launch.log", true);
     struct buf all = rotated("ll/scheduler.log");
     size_t n = check_lines(buf_str(&all), "scheduler");
     size_t shown = check_lines(e2e_err, "scheduler");
@@ -114,7 +115,7 @@ static void launch_is_rotated(void **state)
     buf_free(&all);
 }
 
-// A silent server makes its new file at once.
+// A server that has nothing to log makes the new file at once, too.
 static void server_is_rotated(void **state)
 {
     (void)state;
@@ -142,8 +143,8 @@ static void hangup_ends_without_a_file(void **state)
     cluster_ends("t", 130, CLUSTER_PATIENCE);
 }
 
-// With a log file, SIGHUP opens it again while the terminal lives, and ends the run when
-// the terminal is gone.
+// In a run with a log file, SIGHUP reopens this file while the terminal exists, and ends
+// the run when the terminal is gone.
 static void hangup_of_a_terminal(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void hangup_of_a_terminal(void **state)
     assert_int_equal(e2e_status(status), 130);
 }
 
-// Errors in the words, in names and in the data are JSON, too.
+// Errors about options, names and data are JSON, too.
 static void errors_are_json(void **state)
 {
     (void)state;

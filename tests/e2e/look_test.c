@@ -70,7 +70,7 @@ static void user_of(const char *data, unsigned line, char ret[32])
     snprintf(ret, 32, "%.*s", (int)strcspn(data, ","), data);
 }
 
-// Checks the examples that --dump wrote at its first batch, and returns their number.
+// Checks the examples of the first batch that --dump wrote, and returns their number.
 static size_t check_examples(const double *predictions)
 {
     char *dump = files_read("d.jsonl", NULL), *data = files_read("t.csv", NULL), user[32];
@@ -97,7 +97,7 @@ static size_t check_examples(const double *predictions)
     return n;
 }
 
-// Returns the number that --fetch printed after `name` at its first batch.
+// Returns the number that --fetch printed after `name` for the first batch that it shows.
 static double fetched(const char *name)
 {
     const char *line = strstr(e2e_err, files_path("fetch  pass 1 batch %d  ", EVERY));

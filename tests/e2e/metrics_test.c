@@ -40,8 +40,8 @@ static struct row {
 } rows[MOST];
 static size_t n_rows;
 
-// Reads the lines "GROUP,LABEL,WEIGHT,SCORE" that the command printed; without a weight,
-// it is 1.
+// Reads the lines "GROUP,LABEL,WEIGHT,SCORE" that the command printed; lines without a
+// weight get the weight 1.
 static void read_rows(bool weights, char separator)
 {
     n_rows = 0;
@@ -168,7 +168,8 @@ static double cell(const json_t *line, const char *name)
     return json_number_value(json_object_get(line, name));
 }
 
-// Each line of the table has the metrics of the rows with its value.
+// Each line of the table of --by has a value of the column, and the metrics of the rows
+// with this value.
 static void table(void **state)
 {
     (void)state;

@@ -19,7 +19,8 @@ static void source_is_killed(void **state)
     joins_wait(two);
 }
 
-// The owners stand still when the third server joins, so no partition has moved when it dies.
+// The two servers that own all partitions are stopped (SIGSTOP) when the third server
+// joins, so no partition has moved when the third server dies.
 static void target_is_killed_before_it_owns(const char *out, const char *mode)
 {
     joins_start(joins_words(out, mode), "");
@@ -58,7 +59,8 @@ static void target_owned_some(void **state)
     joins_wait(all);
 }
 
-// A server without room for a partition gets none, the run goes on, and the server may die.
+// A server without memory for a partition gets none. The run continues, also after this
+// server was killed.
 static void server_without_room(void **state)
 {
     (void)state;

@@ -7,7 +7,8 @@
 
 #include "kit/processes.h"
 
-// Passes of a factorization machine, and of a linear model, whose passes are shorter.
+// EPOCHS: number of passes of a factorization machine; MANY_EPOCHS: of a linear model,
+// whose passes are shorter.
 #define EPOCHS "6"
 #define MANY_EPOCHS "40"
 
@@ -58,7 +59,8 @@ static void sync_has_the_same_bits(void **state)
     cluster_same_parts("one", "moved");
 }
 
-// Trains in one process and while servers come and go. The AUC may differ by `most`.
+// Trains in one process and while servers come and go. The two AUCs may differ by at most
+// `most`.
 static void compare(const char *quiet, const char *quiet_words, const char *moved,
                     const char *words, double most)
 {

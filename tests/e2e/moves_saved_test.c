@@ -7,7 +7,8 @@
 
 static const char *const changed[] = {"third", "fourth", "w0", "w1", NULL};
 
-// Continues a copy of the run "cut" with n servers. It ends with the bits of a quiet run.
+// Continues a copy of the run "cut" with n servers. The result must have the bits of a
+// run in which nothing moves.
 static void resume_with(unsigned n)
 {
     files_remove("again");
@@ -36,8 +37,9 @@ static void save_between_moves(void **state)
     cluster_same_parts("truth", "cut");
 }
 
-// Servers join and leave while the run saves after each pass, so also in the middle of saves. A run
-// that continues from any of these saves ends with the bits of a quiet run.
+// Servers join and leave during a run that saves after each pass, so partitions move
+// during saves. A run that continues from any of these saves ends with the bits of a run
+// in which nothing moves.
 static void servers_change_during_saves(void **state)
 {
     enum { KEPT = 100, TRIED = 2 };
@@ -76,9 +78,9 @@ static void same_predictions(const char *a, const char *b)
     mem_free(of_b);
 }
 
-// Rows are removed during the whole run, and published: the last delta and what it continues have
-// exactly the rows of the model, so no row that was removed is left in the publication because its
-// partition moved in between.
+// Rows are removed during the whole run, which publishes deltas. The last base and its
+// deltas together have exactly the rows of the model: a row that was removed leaves the
+// publication even if its partition has moved.
 static void publication_has_removals(void **state)
 {
     static const char words[] =

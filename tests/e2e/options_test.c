@@ -43,8 +43,8 @@ static void config_round_trip(void **state)
         mem_free(before);
         mem_free(after);
     }
-    // The printed configuration also gives the same run: its default values stay
-    // defaults.
+    // A run with the printed configuration gives the same model: default values in it do
+    // not count as given by the user.
     const char *run = "--data data.svm --format libsvm --optimizer ftrl --epochs 2 "
                       "--deterministic --model fm";
     tug_ends(0, "train %s --out direct", run);

@@ -75,7 +75,8 @@ static void same_as_without_a_command(void **state)
     tug_ends(3, "eval --from want --data raw.log");
 }
 
-// If data is read without a command, the error says that the model was trained through one.
+// If data is read without a command, the error says that the model was trained through a
+// command.
 static void without_the_command(void **state)
 {
     (void)state;
@@ -93,7 +94,8 @@ static void without_the_command(void **state)
     }
     tug_ends(3, "eval --from piped --data slots.txt --pipe-command ./gen");
     assert_null(strstr(e2e_err, ADVICE));
-    tug_ends(0, "eval --from piped --data slots.txt"); // the output itself
+    // Output of the command is read without the command.
+    tug_ends(0, "eval --from piped --data slots.txt");
     tug_ends(2,
              "train --data raw.log " SLOTS "--model lr --epochs 2 --out piped --resume");
     e2e_says("--pipe-command is missing: the run in ");

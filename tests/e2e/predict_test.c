@@ -343,8 +343,8 @@ static void bad_lines_have_a_place(void **state)
     assert_non_null(strstr(e2e_out, "{\"prediction\":null}\n"));
 }
 
-// With --stream, each answer comes before the next line arrives: a program on the other
-// ends of the pipes waits for it.
+// With --stream, each answer comes before the next line arrives: a program at the other
+// ends of the pipes waits for each answer.
 static void streams(void **state)
 {
     (void)state;
@@ -364,7 +364,8 @@ static void streams(void **state)
     close(out[1]);
     for (int i = 0; i < 5; i++) {
         char line[64], answer[64];
-        // Shorter than the first bytes that mark a compressed file.
+        // The first line is shorter than the bytes by which tug recognizes a compressed
+        // file.
         int n = i == 0 ? snprintf(line, sizeof(line), "1\n")
                        : snprintf(line, sizeof(line), "1 %d:1\n", 3 + i);
         assert_int_equal(write(in[1], line, (size_t)n), n);
@@ -382,8 +383,8 @@ static void streams(void **state)
     close(out[0]);
 }
 
-// Ctrl-C while predict waits for more lines ends it at once, by the signal, and leaves no
-// file.
+// Ctrl-C while predict waits for more lines ends predict at once, by the signal, and
+// leaves no file.
 static void interrupts_end_it(void **state)
 {
     (void)state;

@@ -141,7 +141,8 @@ static void on_a_running_cluster(void **state)
 {
     (void)state;
     static struct seen s;
-    // Requests that were waiting when profiling started have earlier begins.
+    // Taken before the cluster starts, because requests that wait when profiling starts
+    // began earlier.
     uint64_t started = clock_unix_ns();
     cluster_start("run",
                   "launch --servers 1 --loops 2 --workers 2 -- train --data data.svm "

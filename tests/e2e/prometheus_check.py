@@ -21,8 +21,8 @@ from prometheus_kit import Prometheus, free_port, wait
 TUG, ROOT = sys.argv[1:3]
 CLUSTER = f"seen{os.getpid()}"
 
-# The shipped rules are for hours; here they are for seconds. Each entry is (text in the
-# rules, replacement, number of occurrences).
+# The shipped rules wait for minutes; the test makes these times shorter. Each entry is (text in the rules,
+# replacement, number of occurrences).
 QUICK = [
     ("for: 1m", "for: 0s", 3), ("for: 2m", "for: 0s", 3), ("for: 5m", "for: 0s", 1),
     ("idle_seconds > 300", "idle_seconds > 3", 1),

@@ -149,7 +149,7 @@ static void killed(void **state)
     for (uint32_t i = 0, n = 0; i < KILLS; i++) {
         cluster_start("run", "%s", words);
         await_save("served", n + 2 + i);
-        poll(NULL, 0, (int)i * 7); // lets the publisher work until any point
+        poll(NULL, 0, (int)i * 7); // a different time for each kill
         cluster_signal("run", SIGKILL);
         assert_int_equal(cluster_wait("run", CLUSTER_PATIENCE), 128 + SIGKILL);
         n = newest("served", &mode);

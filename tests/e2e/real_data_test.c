@@ -46,8 +46,8 @@ static void agaricus(void **state)
     reaches(0.99999);
 }
 
-// The data is too small to compare models: each must train, and its saved model must give
-// the same metrics.
+// The data is too small to compare models. So each model must only train, and its saved
+// model must give the same metrics.
 static void slice(const char *options, const char *train, const char *test, double floor)
 {
     for (size_t i = 0; i < 3; i++) {

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 
-// Runs that differ in the state that a save must have.
+// Options of runs whose saves must hold different kinds of state.
 static const struct way {
     const char *name, *options;
 } ways[] = {
@@ -366,12 +366,14 @@ static void plan_of_the_save(void **state)
         e2e_out,
         "there is nothing to do: the run has done 2 passes, more than --epochs 1"));
     assert_int_equal(complete_saves("out"), 1);
-    // A save with fewer passes than before does not stop a later run without --epochs.
+    // The smaller --epochs above has not changed the save, so the run can still be
+    // resumed with more passes.
     tug_ends(0, "%s --epochs 4 --save-every 1 --keep 2", again);
     assert_int_equal(complete_saves("out"), 2);
     tug_ends(0, "%s --epochs 7", again);
     assert_int_equal(complete_saves("out"), 2);
-    assert_non_null(strstr(e2e_newest("out"), "save-000006")); // one for each pass
+    // --save-every 1 of the save still applies.
+    assert_non_null(strstr(e2e_newest("out"), "save-000006"));
     files_remove("out");
     tug_ends(0, "%s --epochs 3 --valid 0.2 --lr 5 --patience 9 --out out", run);
     tug_ends(0, "%s --epochs 8", again);
@@ -395,7 +397,7 @@ static void plan_within_a_pass(void **state)
     char names[64][64];
     size_t n = files_list("out", names, 64);
     assert_true(n > 6);
-    for (size_t i = 0; i < n; i++) // all but those of pass 2 and before
+    for (size_t i = 0; i < n; i++) // leaves only the saves of pass 2 and before
         if (strcmp(names[i], "save-000005") > 0)
             files_remove(files_path("out/%s", names[i]));
     tug_ends(0, "%s --epochs 1", again);

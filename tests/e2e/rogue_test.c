@@ -39,7 +39,8 @@ struct rogue {
     char address[VAN_ADDRESS_MAX];
     uint32_t file;       // LEASES: number of the file that is leased
     const char *options; // LEASES: the options of the run, as the driver would send them
-    // WALKS: the error code that answers questions about tables; 0 answers them
+    // WALKS: the error code of the answers to requests about tables; 0: they are answered
+    // without an error
     int32_t fails;
     uint32_t greeted;
     atomic_bool stop;

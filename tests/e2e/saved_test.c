@@ -134,7 +134,8 @@ static void damaged_manifest(void **state)
     const char *path = "bad/save-000001/manifest.json";
     size_t n;
     char *text = files_read(path, &n);
-    // The last byte is a line end, without which the manifest is whole.
+    // Leaves the last byte unchanged: it is a newline, without which the manifest is
+    // still complete.
     for (size_t at = 0; at + 1 < n; at += n / 23) {
         text[at] = (char)(text[at] ^ 1);
         files_write_bytes(path, text, n);
@@ -214,7 +215,7 @@ static void unfinished_saves_are_ignored(void **state)
     assert_false(files_exists("out/save-000002"));
 }
 
-// Other files in the directory remain, whatever their names.
+// A save does not remove other files in the directory, whatever their names.
 static void other_files_remain(void **state)
 {
     (void)state;

@@ -18,13 +18,13 @@
 
 #define EPOCHS "20"
 
-// With etcd each kill takes the time of a lease, 3 s.
+// There are fewer kills with etcd, because each of them takes the time of a lease, 3 s.
 enum { KILLS = 20, KILLS_ETCD = SANITIZED ? 4 : 10, FILE_MS = 400, ETCD_MS = 1000 };
 
 static struct kit_etcd etcd;
-static unsigned ports[2]; // of the scheduler and, with etcd, of the standby
+static unsigned ports[2]; // ports of the scheduler and, with etcd, of the standby
 static bool in_etcd;
-static double quiet_auc; // of asynchronous runs that were left in peace
+static double quiet_auc; // AUC of asynchronous runs in which nothing was killed
 
 static const char *words_of(const char *out, const char *mode)
 {
@@ -103,7 +103,7 @@ static int kill_again_and_again(const char *words, uint64_t seed)
     return leader;
 }
 
-// Returns the AUC.
+// Trains while schedulers are killed. Returns the AUC.
 static double train_killed(const char *mode, uint64_t seed)
 {
     const char *words = words_of("many", mode);
@@ -126,7 +126,7 @@ static double train_killed(const char *mode, uint64_t seed)
         cluster_ends(files_path("server%d", i), 0, CLUSTER_PATIENCE);
         cluster_ends(files_path("worker%d", i), 0, CLUSTER_PATIENCE);
     }
-    if (!in_etcd) // etcd is still there
+    if (!in_etcd) // with etcd, the process of etcd is still running
         cluster_none_left();
     return auc;
 }

@@ -185,7 +185,7 @@ static void test_alone(void **state)
 }
 
 // Another cluster's scheduler at the first of two addresses refuses all processes and
-// tools, and they go on to the second one.
+// tools, so all of them try the second address.
 static void test_refused_at_the_first_address(void **state)
 {
     char list[64];
@@ -202,13 +202,13 @@ static void test_refused_at_the_first_address(void **state)
     cluster_await("ours", "waiting for 1 server");
     cluster_start("server", "server --scheduler %s", list);
     cluster_await("ours", "all have joined");
-    poll(NULL, 0, 3500); // its heartbeats arrive, too
+    poll(NULL, 0, 3500); // long enough to see that the server's heartbeats also arrive
     tug_ends(0, "status --scheduler %s", list);
     assert_null(strstr(e2e_out, "dead"));
     tug_ends(0, "stop --scheduler %s", list);
     (void)cluster_wait("server", CLUSTER_PATIENCE);
     (void)cluster_wait("ours", CLUSTER_PATIENCE);
-    // Where both refuse, a node ends with their reason.
+    // If all schedulers in the list refuse a node, the node ends with their reason.
     tug_ends(2, "server --scheduler 127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[0]);
     e2e_says("this is cluster");
     tug_ends(0, "stop --cluster other --scheduler 127.0.0.1:%u", ports[0]);

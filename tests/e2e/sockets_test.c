@@ -336,7 +336,8 @@ static unsigned two_free_ports(void)
 }
 
 // All processes reach the scheduler, and the worker reaches each loop of the server,
-// through proxies at the advertised addresses; the token is valid on both sides of them.
+// through proxies at the advertised addresses; the token is valid on both sides of the
+// proxies.
 static void advertised_with_a_token(void **state)
 {
     (void)state;

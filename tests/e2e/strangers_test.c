@@ -74,7 +74,7 @@ static void token_of(const char *role, char to[128])
     to[strcspn(to, "\n")] = 0;
 }
 
-// Tokens of lesser roles that were given out.
+// Commands with the token of a role may do what this role may do, and nothing more.
 static void lesser_tokens(void **state)
 {
     char tool[128], worker[128], operator[128];
@@ -108,7 +108,7 @@ static void lesser_tokens(void **state)
                  "operation: stop, by a tool (operator) at tcp://127.0.0.1:");
 }
 
-// A worker that starts before the scheduler has made the token waits for it.
+// A worker that starts before the scheduler has made the token waits for the token.
 static void any_order(void **state)
 {
     (void)state;

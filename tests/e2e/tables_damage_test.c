@@ -118,8 +118,8 @@ static void damaged_files(void **state)
     end_cluster();
 }
 
-// A file of the same name and length from another save, another parent of a delta, and a
-// missing parent.
+// Refused are a file of the same name and length from another save, a wrong parent of a
+// delta, and a delta whose parent is missing.
 static void exchanged_files(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void exchanged_files(void **state)
     tables_admin(3, "load --table users --from bad");
     e2e_says("save-000001");
 
-    // Another save than the one that the delta builds on.
+    // Puts another save in the place of the one that the delta builds on.
     files_copy_dir("other/save-000001", "bad/save-000001");
     tug_ends(3, "table stat --from bad");
     e2e_says("save-000001");
@@ -183,8 +183,8 @@ static void other_tables(void **state)
     e2e_says("did you mean 'users'?");
     tug_ends(2, "table shrink --from good --table ads");
     e2e_says("there are: users");
-    // With --keep, the save of one table could remove those of another table, so it is
-    // refused.
+    // With --keep, the save of one table could remove those of another table, so --keep
+    // is refused.
     tables_admin(2, "save --table wide --out good --keep 1");
     e2e_says("another directory");
     tug_ends(0, "table stat --from good");

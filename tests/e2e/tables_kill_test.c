@@ -15,7 +15,7 @@
 
 enum { KILLS = 50, SERVERS = 2, ROWS = 600, DIM = 8 };
 // Before every fourth kill, the cluster loads the saved state; after the last kill, the
-// test waits until the scheduler has noticed it.
+// test waits until the scheduler has noticed the death.
 enum { LOADS = 4, PATIENT = 1 };
 // MOST_US: the longest time before a kill, in microseconds; MOST_SAVES: the most saves in
 // the directory.
@@ -177,7 +177,7 @@ static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
     uint64_t said;
     uint64_t who = random_below(seed, 1, kill_number, SERVERS + 1);
     pid_t saver = start_saver(version, loaded, &from);
-    // From then on it saves almost all the time.
+    // After its first message, the saver saves almost all the time.
     assert_true(read(from, &said, sizeof(said)) == sizeof(said));
     wait_us(random_below(seed, 2, kill_number, MOST_US));
     if (who < SERVERS)

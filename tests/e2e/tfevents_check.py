@@ -58,7 +58,7 @@ def records(data):
 
 
 # The messages as TensorFlow describes them (tensorflow/core/util/event.proto, framework/summary.proto).
-# Without it, protoc --decode_raw takes some tags for messages.
+# Without this description, protoc --decode_raw takes some tags for messages.
 PROTO = """syntax = "proto3";
 message Value { string tag = 1; float simple_value = 2; }
 message Summary { repeated Value value = 1; }
@@ -198,7 +198,7 @@ def test_a_resumed_run():
     history = json.loads(run.stdout)["history"]
     first, second = files_of("a/b")
     resumed = events_of(second)
-    # readers forget events from this step on: not the end of the pass that was saved
+    # readers forget events from this step on, which is the first step after the pass that was saved
     assert resumed[1].get("starts") and resumed[1]["step"] == sum(p["examples"] for p in history[:3]) + 1
     passes_agree(events_of(first)[1:] + resumed[2:], history)
 

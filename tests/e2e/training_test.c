@@ -195,7 +195,7 @@ static void held_out(void **state)
         double loss = held_out_loss("a", "long.svm", ways[i]);
         if (i == 0)
             in_memory = loss;
-        else // writes the same examples in another order
+        else // windows change the order of the examples
             assert_true(fabs(loss - in_memory) < 0.02);
         assert_true(held_out_loss("b", "turned.svm", ways[i]) > loss + 0.1);
         assert_true(same_training("a", "b"));
@@ -204,8 +204,6 @@ static void held_out(void **state)
     }
 }
 
-// Tests --valid with a fraction of data that can be read only once; features that only
-// held-out examples have are unknown to the model.
 static void assert_same_bytes(const char *one, const char *other)
 {
     size_t n, m;
@@ -216,6 +214,8 @@ static void assert_same_bytes(const char *one, const char *other)
     mem_free(b);
 }
 
+// --valid with a fraction of standard input, which can be read only once, gives the loss of
+// the same data in a file. Features that only held-out examples have do not change the model.
 static void held_out_of_standard_input(void **state)
 {
     (void)state;
@@ -330,8 +330,8 @@ static void divergence(void **state)
     e2e_says("; in table dense, the weights of ");
 }
 
-// The gradient of the last example exceeds a float. No later example reads that weight,
-// so the divergence has to be found at the end.
+// The gradient of the last example exceeds a float. No later example reads the weight
+// that this gradient changes, so the divergence has to be found at the end.
 static void divergence_at_the_end(void **state)
 {
     (void)state;
@@ -344,8 +344,8 @@ static void divergence_at_the_end(void **state)
     assert_false(files_exists("wild/save-000001"));
 }
 
-// A worker of a cluster names columns and lines in this error, too, wherever the rules
-// are applied.
+// In the error about a divergence, a worker of a cluster also names columns and lines,
+// wherever the rules are applied.
 static void divergence_on_a_cluster(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@ static unsigned port;
 
 static const char *words_of(const char *out, const char *more)
 {
-    // The caller uses this longer than files_path() keeps a path.
+    // Static, because the caller uses this text after files_path() has reused its memory.
     static char words[FILES_PATH];
     files_remove(out);
     snprintf(words, sizeof(words),

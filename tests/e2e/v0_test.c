@@ -122,7 +122,8 @@ static void two_hosts(void **state)
     cluster_same_parts("alone", "hosts");
 }
 
-// All processes end with the reason, whichever process got the number that differs.
+// Checks that all processes end with this error, whichever of them was given the number
+// that differs.
 static void all_say(const char *text)
 {
     static const char *const names[] = {"trainer0", "trainer1", "server"};
@@ -230,8 +231,8 @@ static void sentences(void **state)
     e2e_says("'tug pserver' on the first host of --pservers, with the same --port");
 }
 
-// Flags without effect are named in warnings, and values that have no effect but equal
-// the behaviour are accepted.
+// Flags without effect are named in warnings, but not if their value describes what tug
+// does anyway.
 static void flags_of_one_process(void **state)
 {
     (void)state;

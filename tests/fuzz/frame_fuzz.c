@@ -99,8 +99,8 @@ static int try_stream(const uint8_t *data, size_t n, size_t step, bool placed,
     return rc;
 }
 
-// Corrects the checksum of each frame of the stream, as far as the lengths of the frames
-// lead.
+// Corrects the checksum of each frame of the stream, up to the first frame that is longer
+// than the rest of the stream.
 static void mend(uint8_t *data, size_t n)
 {
     while (n >= WIRE_FRAME_BYTES) {

@@ -72,7 +72,8 @@ struct attacker {
     struct draw *d;
     bool open[LINKS];
     uint64_t asked;
-    enum wire_role joined; // the role as which it has joined; WIRE_NOBODY before
+    // The role in which the attacker has joined the cluster; WIRE_NOBODY before.
+    enum wire_role joined;
     uint8_t secret[MAC_BYTES];
 };
 
@@ -312,7 +313,7 @@ static void find_server(void)
     assert_true(server[0] != 0);
 }
 
-// A server joins, or the one that joined last is drained.
+// Adds a server, or drains the server that joined last.
 static void grow(void)
 {
     last_rank++;

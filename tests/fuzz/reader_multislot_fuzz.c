@@ -23,7 +23,7 @@ static struct reader *open_reader(struct reader_options *o, const char *slots)
     return r;
 }
 
-// Reads lines with these slots for a model that has the usual slots, too.
+// Reads lines with these slots for a model whose slots are `usual`.
 static void read_for_model(struct reader_options o, const char *text, size_t len)
 {
     struct reader_options of_model = {.format = "multislot", .slots = usual};

@@ -14,7 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char dir[40]; // in memory if possible, since written files are synced
+// A directory in memory if possible, because syncing files on a disk is slow.
+static char dir[40];
 
 static void require(bool ok)
 {

@@ -137,7 +137,7 @@ static void answer(struct peer *p)
     default:
         require(draw_message(d, odd & 1 ? MSG_OK : MSG_ERROR, &m));
         if ((odd & 1) == 0)
-            // one of these reasons does not exist in any version
+            // the largest of these reasons exists in no version
             m.error.reason %= REASONS + 1;
         peer_send(p, odd & 1 ? MSG_OK : MSG_ERROR, p->asked, &m);
     }

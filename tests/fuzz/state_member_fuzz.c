@@ -255,8 +255,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         let_in();
     for (int i = 0; i < 120 && w.d.left > 0; i++)
         step();
-    // From now on, no node sends anything: the member must end, and so must all its
-    // questions.
+    // From now on, no node sends anything: the member must end, and all its requests must
+    // end.
     peers_run(&w, 200 * SECOND_NS);
     require(member_ended(m, NULL) || member_left(m));
     for (int i = 0; i < ASKED; i++)

@@ -135,7 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scheduler_serve(s, v, address);
     static const enum wire_role roles[] = {WIRE_OPERATOR, WIRE_WORKER, WIRE_SERVER,
                                            WIRE_TOOL};
-    uint8_t who = draw_byte(&w.d); // two of the roles have fewer rights than operators
+    // Chooses the roles of two peers, which may have fewer rights than operators.
+    uint8_t who = draw_byte(&w.d);
     sim_van_role(w.peers[1].van, roles[who % 4]);
     sim_van_role(w.peers[2].van, roles[who / 4 % 4]);
     for (int i = 0; i < 120 && w.d.left > 0; i++)

@@ -57,8 +57,8 @@ static void send_roster(uint64_t epoch, uint8_t odd)
     peers_put_node(&nodes, WORKER + 4, WIRE_WORKER, 2, 104, false);
     for (uint32_t i = 0; i < WIRE_SPACES << BITS; i++)
         owners[i] = (i + odd / 16) % 4 == 3 ? OTHER : ME;
-    // The roster may also have a move of one partition to this loop or from
-    // it; its number is drawn.
+    // The roster may also have a move of one partition, with a drawn number, to this loop
+    // or from it.
     struct wire_move move = {.move = 1 + odd / 64, .partition = partition};
     move.to = owners[partition] == ME ? OTHER : ME;
     if (odd % 3 == 2)

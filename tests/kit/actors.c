@@ -197,8 +197,8 @@ static bool all_items(const struct world *w, uint64_t pass)
     return true;
 }
 
-// Does the worker's part of the pass. As in training, the worker cannot finish before all
-// parts are done, because a VIEW may give it the part of a worker that has died.
+// Does the worker's share of the pass. As in training, the worker cannot finish before
+// all shares are done, because a VIEW may give it the share of a worker that has died.
 static void do_share(struct actor *a)
 {
     bool *items = a->w->items[a->piece.pass];

@@ -35,14 +35,14 @@ struct actor {
     struct msg_leased piece;
     bool has_piece;
     bool finished; // the actor has finished its share of the pass
-    // For a server: the move whose target it is, and the state of the move that it
-    // reports next. If `fails_with` is not 0, its moves fail with this code; in the state
-    // `mute` it sends nothing more.
+    // For a server: the move whose target is this server, and the state of this move that
+    // the server reports next. If `fails_with` is not 0, moves to the server fail with
+    // this code; in the state `mute` the server sends nothing more.
     uint64_t move, arrived;
     enum wire_move_state says;
     bool telling;
     int fails_with;
-    enum wire_move_state mute; // 0: none
+    enum wire_move_state mute; // 0: in no state
     // Number of the actor's steps so far, which chooses its random numbers.
     uint64_t steps;
 };
@@ -56,8 +56,8 @@ struct world {
     struct actor actors[MAX_ACTORS];
     bool with_barriers, with_work;
     uint32_t pieces; // number of pieces in the one file
-    bool compressed; // the file is compressed, so that the scheduler does not know this
-                     // number
+    // The file is compressed, so the scheduler does not know the number of pieces.
+    bool compressed;
     uint64_t passes; // number of passes that the driver runs
     bool go_on;      // the driver may end the run
     bool shares;     // passes have shares instead of pieces

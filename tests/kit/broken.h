@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct broken {
-    const char *invariant; // name of the function that asserts it
+    const char *invariant; // name of the function that asserts the invariant
     void (*break_it)(void);
 };
 

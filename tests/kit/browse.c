@@ -48,7 +48,7 @@ int browse_connect(const char *url)
 
 void browse_send(int fd, const char *text)
 {
-    // The server may have closed the connection: the answer shows that.
+    // Ignores errors: if the server has closed the connection, browse_read notices.
     (void)send(fd, text, strlen(text), MSG_NOSIGNAL);
 }
 

@@ -105,7 +105,7 @@ void sim_remove_saves(const char *dir)
     DIR *d = opendir(dir);
     while (d != NULL && (entry = readdir(d)) != NULL)
         if (entry->d_name[0] != '.' && file_join(path, dir, entry->d_name, NULL) == 0) {
-            sim_remove_saves(path); // the directory of another saver
+            sim_remove_saves(path); // path may be the directory of another saver
             (void)file_remove_tree(path, NULL);
         }
     if (d != NULL)

@@ -36,7 +36,7 @@ void sim_print(struct sim *s); // prints every event to standard output
 struct sim_process;
 
 // `main` is the van of the process's loop or client, which the caller frees. The seed and
-// the process's number choose which of its links fall silent.
+// the process's number choose which links of the process fall silent.
 int sim_process_open(struct sim_process **ret, struct sim *s,
                      const struct member_options *o, struct van *main, uint64_t seed,
                      struct err *e);
@@ -46,7 +46,7 @@ void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint
 void sim_process_close(
     struct sim_process *p); // NULL is fine; call it before its main van is freed
 
-// Returns whether the scheduler has declared a process dead, which the caller knows to be
+// Returns whether the scheduler has declared dead a process that the caller knows to be
 // alive.
 bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
                              const struct scheduler *s);

@@ -36,13 +36,15 @@ static struct process *placed(const struct changes *c, uint32_t server)
     return p->placed ? p : NULL;
 }
 
-// Makes each server that the scheduler has told to leave do so, as its process would.
+// Makes each server leave that the scheduler has told to leave, as the process of the
+// server would do.
 static void let_leave(struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
         struct stage_server *x = &c->stage->servers[i];
         const struct sched_node *n = node_of(c, i);
-        struct err why; // its text is long: this is called after each event
+        // Only the code of the error is set: clearing its long text after each event would be slow.
+        struct err why;
         why.code = 0;
         if (x->dead || sim_is_stopped(x->van))
             continue;
@@ -125,7 +127,7 @@ static void kill(struct changes *c)
 
 struct rows_seen {
     uint64_t hash;
-    size_t bytes; // of a row
+    size_t bytes; // bytes of a row
 };
 
 static int see_row(void *ctx, uint64_t key, const float *row, const float *extra,
@@ -156,7 +158,7 @@ static uint64_t rows_of(struct shard *s, const struct roster_move *m)
 }
 
 // Compares the rows of partitions that have arrived with those that the source still has:
-// neither of them serves the partition now, so they have the same bits.
+// neither loop serves the partition now, so the rows have the same bits.
 static void compare(struct changes *c, struct shard *from, struct shard *to)
 {
     for (const struct outgoing *o = from->moves.out; o != NULL; o = o->next)

@@ -10,7 +10,7 @@
 
 struct changes {
     struct stage *stage;
-    // Opens one more server, as the world's first ones, with `late` in its options.
+    // Opens one more server like the world's first servers, with `late` in its options.
     int (*open)(void *world, bool late, struct err *e);
     void *world;
     uint64_t next; // time of the next change; VAN_NEVER: no change follows

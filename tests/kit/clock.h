@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-// Moves the monotonic clock of this process forward by this time, also for libraries.
+// Moves the monotonic clock of this process, also for libraries, forward by `ns`
+// nanoseconds.
 void kit_clock_skip(uint64_t ns);
 
 #endif

@@ -39,9 +39,10 @@ void e2e_says(const char *text);
 // Returns the last line of standard output as JSON, which the caller frees with
 // json_decref.
 json_t *e2e_json(void);
-double e2e_number(const char *name); // a member of that object; NaN for null
+// A member of the object that e2e_json returns; NaN for null.
+double e2e_number(const char *name);
 
-// Functions for any process. e2e_collect reads its output from a file,
+// Functions for any process. e2e_collect reads a process's output from a file,
 // e2e_sanitizer_complains returns whether e2e_err has a sanitizer's report, and
 // e2e_status returns the exit status, or 128 + the signal, of a status from waitpid.
 void e2e_collect(char **text, const char *path);

@@ -8,8 +8,8 @@
 
 enum compression { GZIP, ZSTD, LZ4, COMPRESSIONS };
 
-// Compresses n bytes, and appends them to *b as one member (gzip) or frame (zstd). All
-// have checksums.
+// Compresses n bytes, and appends them to *b as one member (gzip) or frame (zstd, lz4).
+// Members and frames have checksums.
 void compress_to(struct buf *b, enum compression how, const void *in, size_t n);
 
 #endif

@@ -30,7 +30,7 @@ static int put_group(struct buf *to, uint64_t random, const void *bytes, size_t 
     return buf_add(to, zeros, journal_group_bytes(n) - sizeof(head) - n);
 }
 
-// Returns whether the process lives on after this write.
+// Counts a write. Returns whether the process survives it.
 static bool lives_on(struct sim_disk *d)
 {
     d->died |= ++d->commits >= d->dies_at;

@@ -21,10 +21,11 @@ struct disk_user {
 };
 
 struct sim_disk {
-    uint64_t processes; // so far
+    uint64_t processes; // number of processes so far
     struct buf file;
-    uint64_t random;  // of the file
-    uint64_t commits; // of this process; replacing all groups counts, too
+    uint64_t random; // random number in the head of the file
+    // Number of commits of this process, including replacements of all groups.
+    uint64_t commits;
     // The process dies in this commit (the first one is 1); UINT64_MAX: in none.
     uint64_t dies_at;
     enum disk_death how;

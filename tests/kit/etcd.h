@@ -7,10 +7,11 @@
 #include <sys/types.h>
 
 struct kit_etcd {
-    unsigned port, peer;         // of clients, and of other members
-    const char *ca, *cert, *key; // PEM files; NULL: plain HTTP. `ca`: clients need one
-    const char *token;           // the option --auth-token; NULL: none
-    pid_t pid;                   // 0: it does not run
+    unsigned port, peer; // ports for clients, and for other members of etcd
+    // PEM files; NULL: plain HTTP. With `ca`, clients need a certificate.
+    const char *ca, *cert, *key;
+    const char *token; // the option --auth-token; NULL: none
+    pid_t pid;         // 0: it does not run
 };
 
 // Skips the test if etcd is not installed.
@@ -20,6 +21,6 @@ void kit_etcd_or_skip(void);
 // Ports are chosen at the first start.
 void kit_etcd_start(struct kit_etcd *s);
 void kit_etcd_signal(struct kit_etcd *s, int number);
-void kit_etcd_kill(struct kit_etcd *s); // also one that does not run
+void kit_etcd_kill(struct kit_etcd *s); // fine if etcd does not run
 
 #endif

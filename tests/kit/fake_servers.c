@@ -87,7 +87,8 @@ static void scheduler_on_message(void *ctx, van_link link, struct van_message *m
         send_roster(c, c->scheduler, link, m->request);
     } else if (m->type == MSG_HOLD) {
         const bool on = m->m->hold.on != 0 && !c->handing_over;
-        c->held = m->m->hold.on != 0; // as the scheduler, which holds before it can grant
+        // Like the scheduler, holds the placement before it can grant this.
+        c->held = m->m->hold.on != 0;
         c->holds += m->m->hold.on;
         van_send(c->scheduler, link, MSG_OK, m->request,
                  &(struct msg_ok){on ? c->epoch : 0}, NULL);

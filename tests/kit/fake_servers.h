@@ -36,7 +36,7 @@ struct server {
     bool forgetful;    // the server forgets all key lists
     uint8_t flags;     // flags that the server sets by mistake in answers with rows
     const char *error; // error with which the server answers pushes and pulls
-    // Lets a test answer a message; returns true if it has.
+    // Lets a test answer a message; returns true if the test has answered.
     bool (*answers)(struct server *s, van_link link, const struct van_message *m);
     uint64_t pushes, examples, list_hits, packed;
 };
@@ -51,7 +51,7 @@ struct cluster {
     uint64_t epoch;
     bool handing_over; // the scheduler does not keep the placement yet
     bool held;         // the client has asked the scheduler to hold the placement
-    uint32_t holds;    // number of times that the client has asked for this
+    uint32_t holds;    // number of times that the client has asked to hold the placement
     struct client *client;
     struct van *van;
 
