@@ -103,10 +103,10 @@ static void put_limit(char ret[LIMIT_BYTES], uint32_t partition)
     ret[LIMIT_BYTES - 1] = 0;
 }
 
-// Makes RocksDB's options. tier_memory computes the memory that they allow. Filters and
-// indexes are outside the block cache, so that they stay in memory. Level 0 may have more
-// files than by RocksDB's default, because scanning them costs less than waiting for a
-// compaction.
+// Makes RocksDB's options. tier_memory computes the memory that these options allow.
+// Filters and indexes are outside the block cache, so that they stay in memory. Level 0
+// may have more files than by RocksDB's default, because scanning these files costs less
+// than waiting for a compaction.
 static int make_options(struct tier *t, const struct tier_options *o, struct err *e)
 {
     const struct rocks *r = t->rocks;
@@ -162,7 +162,7 @@ static int open_database(struct tier *t, struct err *e)
 }
 
 // Records that a new durable tier holds all its rows from now on. Checks that an existing
-// one has all rows that its marker promises.
+// durable tier has all rows that its marker promises.
 static int check_kept(struct tier *t, struct err *e)
 {
     uint64_t sequence = t->rocks->get_latest_sequence_number(t->db);
@@ -191,9 +191,9 @@ static int open_rocks(struct tier *t, const struct tier_options *o, struct err *
     return o->durable ? check_kept(t, e) : 0;
 }
 
-// Checks that the process may open enough files for one more tier, which needs more
-// descriptors as it grows. A quarter of all descriptors is reserved for links, without
-// which no node could connect any more.
+// Checks that the process may open enough files for one more tier; a tier needs more
+// descriptors as it grows. A quarter of all descriptors is reserved for links, because
+// otherwise no node could connect any more.
 static int check_descriptors(const struct tier_options *o, struct err *e)
 {
     uint64_t limit = descriptors_limit(), left = descriptors_left();

@@ -28,7 +28,7 @@
 #include "base/err.h"
 
 struct tier_options {
-    const char *dir; // made if missing
+    const char *dir; // the tier's directory; made if missing
     bool durable;
     const char *about;    // for a durable tier: one line of text
     uint64_t cache_bytes; // RocksDB's cache, at least 1 MiB; 0: 64 MiB. See

@@ -31,12 +31,13 @@ struct tier_home {
 };
 
 // Locks and checks the directory, and makes it if it is missing. Removes the rows of a
-// scratch tier that an earlier process left. Afterwards h->scratch is true if RocksDB
-// must make a new database.
+// scratch tier that an earlier process left. After success h->scratch tells whether
+// RocksDB must make a new database.
 int tier_home_open(struct tier_home *h, const char *dir, bool durable, const char *about,
                    struct err *e);
 
-// Writes a durable marker: rows up to `sequence` are on disk.
+// Writes the marker of a durable tier: all rows up to sequence number `sequence` are on
+// disk.
 int tier_home_keep(struct tier_home *h, uint64_t sequence, struct err *e);
 
 // Unlocks the directory and, for a scratch tier, removes its rows. tier_home_open may

@@ -54,8 +54,7 @@ static struct tier *open_tier(const char *path, bool durable)
     return t;
 }
 
-// Checks that opening is refused with `code`, in a sentence that names the directory and
-// contains `text`.
+// Checks that opening fails with `code` and a message that has the directory and `text`.
 static void check_refused(const struct tier_options *o, int code, const char *text)
 {
     struct tier *t;
@@ -261,8 +260,9 @@ static void test_random_durable(void **state)
         random_sequence(true, seed * 1000);
 }
 
-// There are more rows than the write buffers hold, so RocksDB merges files meanwhile. A
-// walk may change rows that it walks over, and still sees the rows of its start.
+// There are more rows than the write buffers hold, so RocksDB merges files during the
+// walk. A walk may change the rows that it visits, and still sees all rows as they were
+// at its start.
 struct walk {
     struct tier *t;
     uint64_t next;
@@ -652,7 +652,7 @@ static int child_full(const char *path)
     assert_int_equal(tier_flush(t, &e), TUG_EIO);
     if (strstr(e.text, path) == NULL || strstr(e.text, "ulimit -f") == NULL)
         fail_msg("%s", e.text);
-    // While the process lives, no row is lost.
+    // No row is lost as long as the process runs.
     for (uint64_t k = 0; k < 1000; k++) {
         const uint32_t partition = 1;
         uint8_t found;
@@ -854,8 +854,8 @@ static int read_all(struct tier *t, struct err *e)
     return 0;
 }
 
-// Changes any byte of any file, cuts it anywhere, or removes it: reading gives the
-// correct rows or an error.
+// Changes a byte of a file, cuts the file, or removes it, at random: reading then gives
+// the correct rows or an error.
 static void test_damage(void **state)
 {
     (void)state;

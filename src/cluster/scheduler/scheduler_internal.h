@@ -65,8 +65,7 @@ struct process {
 struct retry {
     uint64_t at;
     uint32_t fails; // the number of consecutive failures
-    // How often admin operations have interrupted the partition's move since its last
-    // move ended.
+    // How often admin operations have interrupted the partition's present move.
     uint32_t broken;
 };
 

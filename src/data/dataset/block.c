@@ -129,7 +129,7 @@ static bool equally_long(const struct examples *x)
 }
 
 // Returns whether the records of every group of examples lie within 64 KiB of the group's
-// first.
+// first record.
 static bool offsets_fit(const struct block *b, const struct examples *x)
 {
     for (size_t i = 0; i < x->n; i += GROUP) {
@@ -162,8 +162,8 @@ static uint32_t count_gaps(const struct examples *x)
 
 // ---------------------------------------------------------------- memory
 
-// The state of lay_out, which places the parts of a block one after the other. It runs
-// twice: the first run, without memory, only adds up their sizes.
+// The state of lay_out, which places the parts of a block one after the other. lay_out
+// runs twice; the first run, without memory, only adds up the sizes.
 struct layout {
     char *memory;
     size_t at;
@@ -195,7 +195,8 @@ static size_t label_planes(const struct block *b)
     return (size_t)b->labels << b->label_gaps;
 }
 
-// Lays out the parts in memory. One run measures them, and another sets the pointers.
+// Lays out the parts of a block in memory. One run adds up their sizes, and another sets
+// the pointers to them.
 static void lay_out(struct block *b, const struct block_plan *p, const struct examples *x,
                     struct layout *l)
 {
@@ -320,7 +321,8 @@ static void pack_records(const struct block *b, struct block_codes *codes,
     memset(to, 0, BLOCK_PADDING);
 }
 
-// Writes a plane of bits: the values of label t, and which examples lack it.
+// Writes label t as one bit per example: whether it is above 0. If labels may be missing,
+// also writes one bit per example: whether the label is missing.
 static void pack_plane(const struct block *b, const struct examples *x, uint32_t t,
                        uint8_t *bits)
 {

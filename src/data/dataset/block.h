@@ -94,7 +94,7 @@ static inline uint32_t block_record(const struct block *b, uint32_t i)
     return b->offset == NULL ? b->base[i] : b->base[i >> BLOCK_GROUP_BITS] + b->offset[i];
 }
 
-// Returns the number of bytes in a plane.
+// Returns the number of bytes in a plane, which has one bit per example.
 static inline size_t block_plane(const struct block *b)
 {
     return b->n / 8 + 1;

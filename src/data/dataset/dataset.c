@@ -209,6 +209,7 @@ int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
     TRY(batch_reserve(d, b, n, b->cap_nnz));
     for (size_t i = 0; i < n; i++)
         TRY(gather_one(d, order[i], b));
-    b->value = d->has_values ? b->value_memory : NULL; // batch_reserve may have moved it
+    b->value = d->has_values ? b->value_memory : NULL; // batch_reserve may have moved
+                                                       // value_memory
     return 0;
 }

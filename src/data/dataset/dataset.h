@@ -19,8 +19,8 @@
 #include "data/source/source.h"
 #include "os/team.h"
 
-// Turns keys into ids (row handles of a table). Several members of a team call it at the
-// same time.
+// Turns keys into ids (row handles of a table). Several members of a team call such a
+// function at the same time.
 typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n,
                                   uint32_t *ret_ids);
 // Sets all ids to 0. It is the `resolve` of callers that need no ids.

@@ -13,7 +13,8 @@ struct dealt_intake {
     struct intake base;
     const struct dealt *dealt;
     struct reader *reader;
-    size_t cell, at; // the begin of the next chunk
+    size_t cell, at; // the cell, and the offset in the text, at which the next chunk
+                     // begins
     uint64_t number, line;
 };
 
@@ -22,8 +23,8 @@ static size_t cell_end(const struct dealt *x, size_t cell)
     return cell + 1 < x->n ? x->cells[cell + 1].at : x->len;
 }
 
-// Returns the end of a chunk: after the last newline within CHUNK_BYTES of the text of
-// its file, or else after the first newline beyond them.
+// Returns the end of the chunk that begins at `at`: after the last newline within
+// CHUNK_BYTES, or else after the first newline beyond them.
 static size_t chunk_end(const struct dealt *x, size_t at, size_t end)
 {
     if (end - at <= CHUNK_BYTES)

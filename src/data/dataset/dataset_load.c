@@ -419,7 +419,8 @@ static void fail(struct loader *l, const struct err *e)
     pthread_mutex_unlock(&l->lock);
 }
 
-// Loads one chunk. Sets *ret_more to false if there is none, or the load must stop.
+// Loads one chunk. Sets *ret_more to false if there are no more chunks or the load must
+// stop.
 static int load_chunk(struct loader *l, struct scratch *s, bool *ret_more, struct err *e)
 {
     struct chunk *c = NULL;

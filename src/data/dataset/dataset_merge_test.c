@@ -212,8 +212,8 @@ static void test_nothing_is_left(void **state)
     dataset_close(d);
 }
 
-// In a merged example, labels may come from different lines. If two lines have the same
-// label, the values must agree.
+// In a merged example, labels may come from different lines. If two lines both have a
+// label, their values must be equal.
 static void test_several_labels(void **state)
 {
     (void)state;

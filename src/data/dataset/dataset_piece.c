@@ -16,14 +16,14 @@ struct piece_intake {
     struct piece_text piece;
     uint32_t file;
     const struct reader_layout *layout; // layout of the file
-    size_t at;                          // the begin of the next chunk
+    size_t at;                          // the offset of the next chunk
     uint64_t number;
     // Number of the line in the file, or in the piece if the former is unknown.
     uint64_t line;
 };
 
-// Returns the end of a chunk: after the last newline within CHUNK_BYTES, or else after
-// the first newline beyond them.
+// Returns the end of the chunk that begins at `at`: after the last newline within
+// CHUNK_BYTES, or else after the first newline beyond them.
 static size_t chunk_end(const struct piece_text *c, size_t at)
 {
     size_t left = c->len - at;

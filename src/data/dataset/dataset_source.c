@@ -47,8 +47,8 @@ static int read_header(const struct dataset_options *o, struct chunk *c, struct 
         return read_names(o, c, e);
     if (!reader_has_header(o->reader))
         return 0;
-    reader_see_rows(o->reader, NULL); // forget earlier rows: a file follows them, for
-                                      // example for validation
+    reader_see_rows(o->reader, NULL); // a file follows the rows in memory, for example
+                                      // for validation
     int rc = 0;
     c->layout = source_layout(o->source, c->file);
     if (c->offset == 0 && reader_is_blank(o->reader, c->text, c->len))

@@ -439,8 +439,8 @@ static void test_bad_files(void **state)
     }
 }
 
-// A window ends before the damage. The next window must report the damage, and not take
-// it for the end of the data.
+// A window ends before the place at which the file is damaged. The next window must
+// report the damage, and not take it for the end of the data.
 static void test_truncated_in_windows(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ struct deal {
     struct deal_options o;
     struct piece_text piece;
     struct buf *cells; // the text of the piece's cell for each bucket
-    // The parsed line of which `columns` are read; used only with deal_options.by.
+    // The parsed line from which `columns` is filled; used only with deal_options.by.
     struct examples x;
     struct kept columns; // the texts of the columns in deal_options.by
 };
@@ -77,7 +77,7 @@ void deal_close(struct deal *d)
     mem_free(d);
 }
 
-// A line of the piece that is being dealt.
+// A line of the current piece.
 struct dealt_line {
     const char *text;
     size_t len;      // length of the line without its newline
@@ -105,7 +105,7 @@ static int bucket_by(struct deal *d, const struct reader_layout *layout,
 
 typedef int (*line_fn)(void *ctx, const struct dealt_line *l, struct err *e);
 
-// Calls `fn` for each line of the piece that is dealt, with its bucket.
+// Calls `fn` for each line of the current piece, with the line's bucket.
 static int walk(struct deal *d, const struct reader_layout *layout, uint64_t stream,
                 line_fn fn, void *ctx, struct err *e)
 {

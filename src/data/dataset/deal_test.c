@@ -152,7 +152,8 @@ static uint64_t write_files(const char *paths[FILES])
     return lines;
 }
 
-// Checks that within a piece the buckets' numbers of lines differ by at most one.
+// Checks that the numbers of lines that the buckets get from one piece differ by at most
+// one.
 static void assert_balanced(void)
 {
     for (size_t k = 0; k < n_cells[0]; k++) {
@@ -291,7 +292,8 @@ static void bad_lines_are_named(void **state)
         const char *path = files_write_bytes(files_in("bad"), text.data, text.len);
         OK(open_all("libsvm", &path, 1, 700, 5, NULL, &ok_e));
         OK(deal_all(&ok_e));
-        int line = 1 + bad; // the number counts the empty lines before it
+        int line = 1 + bad; // the line number also counts the empty lines before that
+                            // line
         for (int i = 0; i < bad; i++)
             line += i % 7 == 0;
         for (uint32_t b = 0; b < s.buckets; b++) {
@@ -314,8 +316,8 @@ static void bad_lines_are_named(void **state)
     free_texts();
 }
 
-// The number of buckets is reduced so that each cell has enough text to be worth a row,
-// but not so far that a small cluster has too few.
+// The number of buckets is reduced so that cells are not too small, but not below 16, so
+// that a small cluster has enough buckets.
 static void number_of_buckets(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@ struct kept {
     size_t column[KEPT_COLUMNS], n;
     const struct reader_layout *layout; // the layout that `column` refers to
     struct buf text;
-    uint32_t *at; // the begin of each example's texts
+    uint32_t *at; // the offset of each example's texts
     size_t cap;
 };
 

@@ -50,7 +50,7 @@ static inline uint64_t word_find(uint64_t w, char c)
     return (t - 0x0101010101010101u) & ~t & 0x8080808080808080u;
 }
 
-// Returns the first c in [p, end), or end.
+// Returns the place of the first byte c in [p, end); `end` if there is none.
 static inline const char *find_byte(const char *p, const char *end, char c)
 {
     for (; p < end; p += 8) {
@@ -65,9 +65,9 @@ static inline const char *find_byte(const char *p, const char *end, char c)
 
 extern const float number_pow10[8];
 
-// Parses a decimal with up to 7 digits on either side of the point; returns what follows
-// it, or NULL for any other text. Numerator and power of ten are exact, so that one
-// division rounds correctly.
+// Parses a decimal number with up to 7 digits on either side of the point. Returns the
+// place after the number, or NULL for any other text. Numerator and power of ten are
+// exact, so that one division rounds correctly.
 static inline const char *number_short(const char *p, float *ret)
 {
     bool negative = *p == '-';
@@ -107,12 +107,12 @@ enum number_status { NUMBER_OK, NUMBER_BAD, NUMBER_NOT_FINITE };
 enum { NUMBER_MAX = 255 };
 enum number_status number_parse(const char *text, size_t len, float *ret);
 
-// Parses the integer that begins at p, of any length; returns what follows it, or NULL if
-// there is none or it exceeds 2^64 - 1.
+// Parses the integer of any length that begins at p. Returns the place after the integer;
+// NULL if no integer begins there, or if it exceeds 2^64 - 1.
 const char *number_whole(const char *p, uint64_t *ret);
 
-// Parses an unsigned integer; returns false if text[0..len) is not one, or exceeds 2^64 -
-// 1.
+// Parses an unsigned integer. Returns false if text[0..len) is not an integer, or exceeds
+// 2^64 - 1.
 bool number_u64(const char *text, size_t len, uint64_t *ret);
 
 #endif

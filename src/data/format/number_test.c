@@ -16,8 +16,8 @@ static uint32_t bits_of(float x)
     return u;
 }
 
-// Compares both functions with strtof. The text is followed by characters that could be
-// taken for further digits.
+// Compares number_parse and number_short with strtof. The text is followed by characters
+// that could be taken for further digits.
 static void check(const char *text)
 {
     float want = strtof(text, NULL), got = -7;
@@ -108,7 +108,8 @@ static void test_middles_between_floats(void **state)
     }
     check("8388608.5");
     check("16777217");
-    check("9007199791611905"); // the double between two floats, and the next integer
+    check("9007199791611905"); // 1 more than the middle between two floats; as a double
+                               // it would be the middle
     check("0.00000000000000000000000000000000000000000000070064923216240854");
     check("3.4028235e38");
 }

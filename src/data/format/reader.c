@@ -527,7 +527,7 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
 
 void reader_see_rows(struct reader *r, const struct rows *rows)
 {
-    // Writes only a change, because other threads may be reading the field.
+    // Writes the field only if it changes, because other threads may be reading it.
     if (r->rows != rows)
         r->rows = rows;
 }

@@ -34,8 +34,7 @@
 #define READER_FORMAT_WORD(name, about) " " #name // the names as words of an option
 #define READER_FORMAT_ABOUT(name, about) " " #name " (" about "),"
 
-// Parsed examples, one after the other (CSR). The arrays grow as examples_reserve needs
-// them.
+// Parsed examples, one after the other (CSR). examples_reserve enlarges the arrays.
 struct examples {
     size_t n, nnz;
     size_t cap_n, cap_nnz;
@@ -66,8 +65,9 @@ struct reader_options {
     bool loss_given;    // false: the loss of the schema, if there is one, is used
     bool labels; // false (for predict): a label may be missing if the format allows it
     uint32_t fields; // libffm: fields must be below this number; 0: at most 65,535
-    // The following options, except allow_missing, are for csv only; NULL means not
-    // given. "a,b": several labels, in this order; NULL: the first column.
+    // The following options, up to drop_elsewhere, are for csv only, except allow_missing
+    // and no_options; NULL means not given. label_column: "a,b" for several labels, in
+    // this order; NULL: the first column.
     const char *label_column;
     const char *drop;    // "a,b,c"; with a schema also columns that the schema does not
                          // contain. "" names the column without a name
@@ -79,8 +79,8 @@ struct reader_options {
     const char *quote;
     const char *decimal;       // "," or ".": the decimal mark of numbers
     const char *columns;       // "a,b": the columns of files without a header
-    const char *cross_columns; // "a*b,a*c*d": combinations of columns' words that are
-                               // features, too
+    const char *cross_columns; // "a*b,a*c*d": combinations of columns' words, which
+                               // become additional features
     const char *weight_column;
     char separator; // 0: not given, so ','
     // The separator in the model's data, if an option has replaced it in the schema; else
@@ -176,8 +176,8 @@ int reader_schema_find_slot(const struct schema *s, const char *name, size_t len
                             uint32_t slots, uint32_t *ret, struct err *e);
 
 // The feature of a text in a slot's column. Several texts may belong to one word
-// (criteo's integers form buckets). Numbers have no word, since their whole column is one
-// feature.
+// (criteo's integers form buckets). Numbers have no word, because their whole column is
+// one feature.
 struct reader_word {
     uint64_t key;
     const char *text; // points into the given text or to `own`
@@ -188,8 +188,9 @@ struct reader_word {
 // Returns TUG_EDATA if the column cannot contain this text.
 int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
-// Returns the next word of a column's text, which is separated as reader_columns writes
-// it; *text is NULL after the last word. Returns false if there is none.
+// Returns the next word of a column's text, in which words are separated as
+// reader_columns writes them; *text is NULL after the last word. Returns false if there
+// are no more words.
 bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
                       struct reader_word *ret);
 // Returns whether keys are hashes; messages then name words instead of keys.
@@ -249,23 +250,24 @@ bool reader_skips(const struct reader *r, const char *line, size_t len);
 bool reader_is_blank(const struct reader *r, const char *text, size_t len);
 
 // Must be called before rows in memory are read: if the first header decides the schema,
-// the types of the columns matter, too. `rows` may be NULL; they must outlive the reader,
+// the types of the columns also matter. `rows` may be NULL; they must outlive the reader,
 // or be replaced by another call.
 struct rows;
 void reader_see_rows(struct reader *r, const struct rows *rows);
 
-// Appends row i of rows in memory, like reader_line; TUG_EUSAGE if the rows have another
-// format.
+// Appends row i of rows in memory, like reader_line; TUG_EUSAGE if the rows are for
+// another format.
 int reader_row(const struct reader *r, const struct reader_layout *layout,
                const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
 
-// The reader warns once if a data set has both labels 0 and -1. Call this with `seen` 0
-// before other data is read; it returns the labels seen before; passing them to a second
-// call continues with the earlier data. `r` may be NULL.
+// The reader warns once if a data set has both labels 0 and -1. Call this function with
+// `seen` 0 before another data set is read. It returns the labels that the first data set
+// had so far; pass them to a second call to continue with the first data set. `r` may be
+// NULL.
 unsigned reader_begin_labels(struct reader *r, unsigned seen);
 
 // If the first line of a file looks like a header, and the format has no headers, appends
-// this explanation to the line's error.
+// an explanation to the line's error.
 void reader_explain_first(const struct reader *r, const char *line, size_t len,
                           struct err *e);
 

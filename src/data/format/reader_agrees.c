@@ -24,7 +24,7 @@ static bool ends_with(const char *text, size_t len, const char *end)
 }
 
 // Splits "name:bins:64" into the text before the number and the number; returns false if
-// it has no number.
+// the text has no number.
 static bool take_count(struct reader_numeric *n)
 {
     size_t digits = 0;

@@ -124,7 +124,7 @@ bool reader_slot_is_named(const struct reader *r, uint32_t slot)
     return false;
 }
 
-// Reports a missing column, and suggests a similar name if that has no spaces.
+// Reports a missing column, and suggests a similar name, unless that name has spaces.
 static int no_slot(const struct schema *s, const char *name, size_t len, uint32_t slots,
                    struct err *e)
 {

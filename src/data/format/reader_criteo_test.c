@@ -111,7 +111,8 @@ static void test_round_trips(void **state)
     buf_free(&b);
 }
 
-// Tests every value that has its own bucket, and both sides of the borders of the others.
+// Tests every value that has its own bucket, and both sides of the borders of the other
+// buckets.
 static void test_buckets(void **state)
 {
     (void)state;

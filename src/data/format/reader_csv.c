@@ -201,7 +201,7 @@ static int text_key(const struct field *f, const struct column *column, uint64_t
     return 0;
 }
 
-// Reads "true" and "yes" as 1, "false" and "no" as 0, in any case.
+// Reads "true" and "yes" as 1, "false" and "no" as 0, in upper or lower case.
 static bool truth(const struct field *f, float *ret)
 {
     static const char *const words[] = {"false", "no", "true", "yes"};
@@ -215,8 +215,8 @@ static bool truth(const struct field *f, float *ret)
 
 enum { NUMBER_TEXT = NUMBER_MAX + 1 };
 
-// Copies a number with a decimal comma as one with a point. Returns false if it has no
-// comma, or more than one mark.
+// Copies a number and replaces its decimal comma by a point. Returns false if the number
+// has no comma, or more than one decimal mark.
 static bool with_point(const struct field *f, char ret[NUMBER_TEXT], struct field *to)
 {
     const char *comma = memchr(f->text, ',', f->len);
@@ -422,7 +422,6 @@ static int take_label(const struct csv *c, const struct column *column,
     return err_wrap(e, "column '%s'", show(column->name, strlen(column->name)).text);
 }
 
-// Reads one field of an example.
 int csv_take_field(const struct csv *c, const struct column *column,
                    const struct field *f, struct examples *x, struct example *new,
                    struct err *e)
@@ -482,9 +481,9 @@ static void order_features(struct examples *x, const struct example *new, size_t
     }
 }
 
-// Sorts features by slot if slots have several features, which keep their order. After
-// the features there is room for a copy of them and, in the array of keys, for a count of
-// each slot.
+// Sorts features by slot where slots may have several features; features of one slot keep
+// their order. After the features the arrays have space for a copy of the features and,
+// in the array of keys, for a count of each slot.
 static int order_lists(struct examples *x, const struct example *new, size_t slots,
                        struct err *e)
 {

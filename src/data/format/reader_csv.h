@@ -10,8 +10,9 @@
 #include "data/format/reader_ops.h"
 #include "data/frame/columns.h"
 
-// The bins of a column: bin i has the numbers from edge[i - 1] to below edge[i]; the
-// first bin has those below all edges, the last those not below the last edge.
+// The bins of a column: bin i has the numbers from edge[i - 1] to below edge[i]. The
+// first bin has the numbers below all edges, the last bin has the numbers from the last
+// edge on.
 struct bins {
     uint32_t most; // requested number of bins
     uint32_t edges;
@@ -79,7 +80,8 @@ struct csv_odd {
 struct csv {
     struct reader base;
     char separator;
-    char trained_separator; // the training data's, if an option replaced it; else 0
+    char trained_separator; // the separator of the training data, if an option has
+                            // replaced it; else 0
     // The options; NULL: not given.
     char *label, *drop, *numeric, *weight, *lists, *missing, *cross_columns;
     char *names; // "a,b" for files without a header; taken from the model if not given
@@ -101,7 +103,7 @@ struct csv {
     size_t binned;
     float *edges;        // the edges of the bins of all columns
     bool looking;        // the first lines are being read, and bins are not needed yet
-    struct cross *cross; // crosses of the schema, whose columns follow the others
+    struct cross *cross; // crosses of the schema; their columns follow the other columns
     size_t crosses;
     uint32_t *index; // hash table of columns by name: 1 + index of the column; 0: free
     size_t index_mask;
@@ -151,8 +153,8 @@ bool csv_has_number(const struct schema *names);
 // Suggests a separator for a line of one column; "" if it contains no other separator.
 const char *csv_separator_hint(const struct csv *c, const char *line, size_t len);
 
-// Returns the quote of cells. For rows in memory it is always '"', which rows_text
-// writes. If cells have no quotes, it is 0, a byte that no line contains.
+// Returns the character that quotes cells. For rows in memory this is always '"', which
+// rows_text writes. If quotes are text, it is 0, a byte that no line contains.
 static inline char csv_quote(const struct csv *c)
 {
     return c->unquoted && c->base.rows == NULL ? (char)0 : '"';
@@ -168,8 +170,8 @@ static inline const char *csv_next_field(const char *p, const char *end, char se
     return stop;
 }
 
-// Removes the blanks around a name, since a name has none. If the first line of a file is
-// given as an option, it may also end with a carriage return.
+// Removes the blanks around a name, because names do not begin or end with blanks. If the
+// first line of a file is given as an option, it may also end with a carriage return.
 static inline void csv_trim(const char **name, size_t *len)
 {
     while (*len > 0 && is_blank(**name))
@@ -227,8 +229,8 @@ bool csv_is_of_thousands(const char *text, size_t n);
 const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
 // For a column that was trained on a data frame: csv_fold_cells converts a text to the
 // word that the frame's writer would write for the same value. It returns `text` if there
-// is nothing to change, else `own`, which has CELL_OWN bytes. csv_find_cells returns
-// `cells` for a name in the schema; 0 if unknown.
+// is nothing to change, else `own`, which has CELL_OWN bytes. csv_find_cells returns the
+// value of `cells` for the name of a type in the schema; 0 if the name is unknown.
 const char *csv_fold_cells(uint32_t cells, const char *text, size_t *len, char *own);
 uint32_t csv_find_cells(const char *name, size_t len);
 // Write the types of columns in memory into the schema, and read them from it.
@@ -291,17 +293,18 @@ int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cr
 
 void csv_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
 
-// Gets what --numeric says about a column; returns false if it does not name the column.
+// Gets the entry of --numeric about a column; returns false if --numeric does not name
+// the column.
 bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *ret);
 
 // Check the bins of --numeric, make room for them, and read the edges from the schema. If
-// the schema has none, they are computed from the first lines.
+// the schema has no edges, they are computed from the first lines.
 int csv_check_bins(const struct csv *c, struct err *e);
 int csv_take_bins(struct csv *c, struct err *e);
 size_t csv_wants(const struct reader *r);
 int csv_decide_bins(struct reader *r, const struct reader_layout *l, const char *name,
                     const char *text, size_t len, uint64_t first, struct err *e);
-// Computes the key of a cell in a column of bins. A missing value has a bin, too.
+// Computes the key of a cell in a column of bins. A missing value also has a bin.
 int csv_bin_key(const struct csv *c, const struct column *column, const struct field *f,
                 uint64_t *ret, struct err *e);
 // Finds the bin with this name, or, if the text is a number, the bin that contains it.

@@ -63,7 +63,8 @@ static int take_edges(struct bins *b, const char *text, float *edges, struct err
     return 0;
 }
 
-// Counts the columns with bins, the texts of edges, and the edges of all.
+// Counts the columns with bins and the texts of edges, and computes a limit for the
+// number of all edges.
 static void reader_csv_bins_count(const struct schema *s, size_t *ret_columns,
                                   size_t *ret_texts, size_t *ret_edges)
 {
@@ -148,7 +149,8 @@ static int add_value(struct sample *s, float value)
             return TUG_ENOMEM;
         s->cap = cap;
     }
-    s->value[s->n++] = value + 0.0f; // turns -0 into 0, which has another text
+    s->value[s->n++] = value + 0.0f; // turns -0 into 0, because the two are written
+                                     // differently
     return 0;
 }
 

@@ -214,7 +214,7 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
 }
 
 // The words in a part's cell, without words that contain a separator of the cross,
-// because such words could not be found again in its text.
+// because such words could not be found again in the text of the cross.
 struct words {
     struct buf text; // the words, each followed by a NUL
     size_t n;

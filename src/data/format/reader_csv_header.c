@@ -53,8 +53,8 @@ struct misfit {
     const char *no_label, *no_weight; // the names of these columns if they are missing
 };
 
-// Sets the columns of a file's layout; marks in *seen the columns of the schema that it
-// has.
+// Sets the columns of a file's layout; marks in *seen the columns of the schema that the
+// file has.
 static int place_columns(const struct csv *c, const struct schema *names,
                          struct reader_layout *l, bool *seen, struct misfit *bad,
                          struct err *e)
@@ -336,9 +336,9 @@ static bool reader_csv_header_is_number(const struct field *f)
 }
 
 // Returns whether a line is a header. All its cells are names or, if its labels are
-// words, at least half of them. Usually the first two cells already show that it is not
-// one. (A single column may have its own name among its words.) *same: the names are in
-// the order of --columns.
+// words, at least half of them. Usually the first two cells already show that the line is
+// not a header. A line with a single cell is never a header, because the cell may be a
+// word. *same: the names are in the order of --columns.
 static bool is_header(const struct csv *c, const char *line, size_t len, bool *same)
 {
     const struct reader_layout *l = c->only;

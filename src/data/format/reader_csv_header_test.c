@@ -74,8 +74,7 @@ static void test_data(void **state)
     reader_close(r);
 }
 
-// The options are the output of $(head -1 FILE), where the lines of the file end with CR
-// LF.
+// --columns is the output of $(head -1 FILE), for a file whose lines end with CR LF.
 static void test_names_of_windows(void **state)
 {
     (void)state;

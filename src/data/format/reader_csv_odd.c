@@ -128,7 +128,8 @@ static void look_at_first_lines(struct csv *c, const struct reader_layout *l,
     unsigned number = atomic_fetch_add(&c->odd.lines, 1);
     if (number >= LOOK_LINES)
         return;
-    // At the second line, because the label of the first may cause an error.
+    // These warnings come at the second line, because the label of the first line may
+    // cause an error.
     if (number == 1) {
         tell_of_row_numbers(c);
         tell_of_label(c);

@@ -10,7 +10,7 @@
 #include "options/options.h"
 
 // Seeds that keep words and numbers of one name apart.
-enum { WORD_SEED = 0, NUMBER_SEED = 1, BIN_SEED = 3 }; // 2 is that of crosses
+enum { WORD_SEED = 0, NUMBER_SEED = 1, BIN_SEED = 3 }; // 2 is the seed of crosses
 
 static uint64_t hash_name(const char *name, size_t len)
 {
@@ -294,7 +294,7 @@ bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *r
 }
 
 // Returns in *ret_wanted whether --numeric names the column, and in *ret how its numbers
-// are used; all mentions must agree.
+// are used. If --numeric names it more than once, the uses must agree.
 static int take_numeric(const struct csv *c, const char *name, bool *ret_wanted,
                         enum schema_use *ret, struct err *e)
 {
@@ -312,7 +312,7 @@ static int take_numeric(const struct csv *c, const char *name, bool *ret_wanted,
     return 0;
 }
 
-// Decides the use of a column by the options; only one option may name it.
+// Decides the use of a column by the options; only one option may name the column.
 static int decide_use(const struct csv *c, const char *name, size_t column,
                       enum schema_use *ret, struct err *e)
 {
@@ -353,7 +353,7 @@ static int decide_use(const struct csv *c, const char *name, size_t column,
     return 0;
 }
 
-// Adds the names of --drop that other files have.
+// Adds the names of --drop that the first file lacks, because other files may have them.
 static int add_dropped(const struct csv *c, const struct schema *names, struct err *e)
 {
     const char *list = c->drop, *name;

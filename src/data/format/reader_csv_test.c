@@ -219,7 +219,7 @@ static void test_empty_names(void **state)
     assert_true(x.key[0] == word_key("a", "p"));
     reader_close(r);
     assert_header_refused(o, "y,a", "no column '', which --drop names");
-    o.drop = "b,,a"; // an empty name between commas is a name, too
+    o.drop = "b,,a"; // an empty name between commas is also a name
     r = open_reader(o);
     header(r, ",y,a,b,c,");
     assert_int_equal(reader_slots(r), 1);
@@ -360,7 +360,7 @@ static void print_line(const struct table_column *t, size_t n, const size_t *ord
                                               : t[order[i]].name);
 }
 
-// Computes the keys of a column's words, if the column exists; returns how many.
+// Computes the keys of a column's words, if the column exists; returns their number.
 static size_t keys_of(const struct table_column *c, const char *text, bool there,
                       uint64_t ret[4])
 {
@@ -463,7 +463,7 @@ static void one_file(struct reader *r, const struct table_column *t, size_t n,
 }
 
 // Columns are found by name in all files, whatever their order; an unknown column is
-// allowed if it is dropped, and missing ones if that is allowed.
+// allowed if it is dropped, and a missing column if allow_missing is set.
 static void test_any_order(void **state)
 {
     (void)state;
@@ -571,7 +571,7 @@ static void test_schema(void **state)
     struct schema *s = copy_schema(r);
     reader_close(r);
 
-    // No option need be repeated, but all may be.
+    // A reader with a schema needs none of the options again, but accepts all of them.
     struct reader_options o = {.schema = s, .labels = true};
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_int_equal(reader_slots(r), 2);

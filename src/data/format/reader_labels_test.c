@@ -77,7 +77,7 @@ static void test_csv(void **state)
     line_refused(r, "p,1,2", "column 'click': the label '2' is not one of 0, 1");
     assert_refuses_header(r, "a,buy", "label column 'click' is missing");
 
-    // Uses the schema of a model, and predicts, which needs no labels.
+    // A reader for predictions with the schema of a model needs no labels.
     struct reader *again = NULL;
     struct err e = {0};
     struct reader_options other = {.schema = reader_schema(r), .label_column = "buy"};

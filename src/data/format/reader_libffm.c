@@ -9,7 +9,7 @@
 struct libffm {
     struct reader base;
     uint32_t fields; // the number of fields in the options; 0: unknown
-    uint32_t bound;  // all fields must be below it
+    uint32_t bound;  // all fields must be below this number
 };
 
 static int libffm_open(struct reader **ret, const struct reader_options *o, struct err *e)

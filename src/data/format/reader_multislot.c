@@ -121,8 +121,8 @@ static inline const char *skip_blanks(const char *p)
     return p;
 }
 
-// Returns whether a byte may follow a value; the code that reads the next value checks
-// it.
+// Returns whether a byte ends a value; the code that reads the next value checks the
+// byte.
 static inline bool stops(char c)
 {
     return (unsigned char)c <= ' ';
@@ -137,8 +137,8 @@ static const char *token_end(const char *p, const char *end)
     return p;
 }
 
-// Reads an integer; returns what follows it, or NULL if there is none. Most ids have
-// either up to seven digits or very many.
+// Reads an integer; returns the place after it, or NULL if there is no integer. Most ids
+// have either up to seven digits or very many.
 static inline const char *whole(const char *p, uint64_t *ret)
 {
     uint64_t w = load_word(p);
@@ -399,7 +399,7 @@ static int take_slot(struct slot_line *l, const struct slot *s, struct err *e)
     }
 }
 
-// Sorts features by field. Uses the room after the features for the begin of each field
+// Sorts features by field. Uses the space after the features for the start of each field
 // and for a copy of all features.
 static void order_features(struct examples *x, const struct example *new, size_t fields)
 {
@@ -452,7 +452,7 @@ static int multislot_line(const struct reader *r, const struct reader_layout *la
 
 // ---------------------------------------------------------------- columns
 
-// Finds a slot as a column. Slots of type skip are found, too, because an instance id may
+// Finds a slot as a column. Slots of type skip are also found, because an instance id may
 // be printed beside a prediction.
 static int multislot_find_column(const struct reader *r,
                                  const struct reader_layout *layout, const char *name,

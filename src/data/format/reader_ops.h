@@ -21,8 +21,9 @@ struct reader_ops {
     // Makes the reader of the format, whose first member is a struct reader; reader_open
     // sets that member.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
-    // If r->schema has columns, uses it as the schema of a model; otherwise sets it. Not
-    // called for a format that needs a header first. NULL: the format has no columns.
+    // If r->schema has columns, uses it as the schema of a model; otherwise sets the
+    // columns of r->schema. Not called for a format that needs a header first. NULL: the
+    // format has no columns.
     int (*adopt)(struct reader *r, struct err *e);
     void (*close)(struct reader *r); // closes the reader, also after a failed open
     uint32_t (*slots)(const struct reader *r);

@@ -32,7 +32,8 @@ int sparse_label(const struct reader *r, const char **p, const char *end, float 
         return err_set(e, TUG_EDATA,
                        "the label is missing: the line begins with feature '%s'",
                        show(token, len).text);
-    // such a token is not a label; reading it as a feature reports the error
+    // a token that looks like csv is not a label; reading it as a feature reports the
+    // error
     feature |= !r->labels && is_cells(token, stop, end);
     *p = feature ? token : stop;
     return feature ? 0 : reader_label(r, token, len, ret, e);
