@@ -23,8 +23,8 @@ struct embedded {
     uint32_t loops;
     atomic_bool stop;
 
-    struct node host, server; // the scheduler's node and the server's node, as if each
-                              // were a process
+    struct node host, server; // nodes of the scheduler and of the server, as if each were
+                              // a process of its own
     struct scheduler *scheduler;
     struct van *van; // the van of the scheduler
     pthread_t host_thread, server_thread;
@@ -94,7 +94,8 @@ static int open_server(struct embedded *l, struct err *e)
 {
     struct node_options no = {
         .cluster = l->cluster, .scheduler = l->address, .token = l->token};
-    // Only this process knows the cluster's secrets, so all paths are allowed.
+    // The server may use all paths, because only this process knows the cluster's
+    // secrets.
     static const char *const top = "/";
     struct roots_options ro = {.save = top, .cold = top, .load = &top, .n_load = 1};
     TRY(roots_open(&l->roots, &ro, e));

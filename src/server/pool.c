@@ -66,7 +66,7 @@ static void pool_give_back(void *ctx)
 {
     struct buffer *b = ctx;
     struct pool *p = b->pool;
-    assert(p->out > 0); // this buffer is still counted as in use
+    assert(p->out > 0); // at least this buffer is still in use
     p->out--;
     if (!p->closed && b->size < CLASSES &&
         p->at_rest + size_bytes(b->size) <= AT_REST_MAX &&

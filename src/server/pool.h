@@ -18,9 +18,9 @@ struct pool;
 struct pool *pool_open(struct budget *b);
 void pool_close(struct pool *p);
 
-// Takes at least `bytes`, aligned to a cache line. *ret_release is the function that
-// gives the memory back; the van calls it when the message was sent. A caller that does
-// not send the memory calls it itself. Returns NULL if memory is out.
+// Takes at least `bytes` bytes, aligned to a cache line. *ret_release gives the memory
+// back; the van calls it after sending the message, and a caller that sends no message
+// calls it itself. Returns NULL if memory is out.
 void *pool_take(struct pool *p, size_t bytes, struct van_release *ret_release);
 
 #endif

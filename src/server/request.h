@@ -24,9 +24,9 @@ struct shard_peer {
     uint32_t n_draining_pushes; // number of pushes among those that wait for room
     uint32_t n_stopped_pushes;  // pushes that wait for a save or a move; later pushes and
                                 // pulls must wait behind them
-    // Not 0: a push of an earlier epoch was not applied, because one of its partitions
-    // had left. Until its sender sends it again, later pushes and pulls of earlier
-    // epochs must not be served.
+    // Not 0: a push was not applied, because one of its partitions had left this shard.
+    // Until its sender sends it again, with a newer epoch, later pushes and pulls with
+    // epochs below this one must not be served.
     uint64_t stale;
     uint64_t blocked; // value of shard.retries in the last round of retries in which a
                       // request of this link found no room
@@ -37,8 +37,8 @@ struct shard_request {
     uint16_t type;
     uint64_t id;
     const union wire_any *m;
-    struct van_message *fresh; // NULL if the request has waited, so that only its body is
-                               // kept
+    struct van_message *fresh; // the message; NULL if the request has waited, because
+                               // then only the body is kept
     void *kept;                // the body, if the request has waited
     // The request was answered before (ACKNOWLEDGE_BEFORE_APPLY), so it gets no answer.
     bool silent;

@@ -9,7 +9,7 @@
 
 #include "wire/wire.h"
 
-// The fields that were found. If the message lacks a field, its member is not changed.
+// Fields of a message. If the message lacks a field, the member is not changed.
 struct request_fields {
     uint64_t session, clock;
     uint32_t table, keys;

@@ -27,7 +27,7 @@ struct session_at {
     struct session *session;
 };
 
-// The group number of the entry for a whole piece, which has the piece's low-water
+// The group number of the entry for a whole piece. This entry has the piece's low-water
 // mark in place of a set.
 #define ALL_GROUPS UINT32_MAX
 
@@ -104,8 +104,8 @@ static uint64_t *session_set(const struct retries *r, struct session *s, uint64_
     return s->sets + number % SHARD_WINDOW * r->words;
 }
 
-// Raises the session's mark to `low`. No new pushes with lower numbers will come, so
-// newer numbers may use their entries.
+// Raises the session's mark to `low`. No new pushes with numbers below `low` will come,
+// so pushes with larger numbers may use the entries of these numbers.
 static void session_raise(const struct retries *r, struct session *s, uint64_t low)
 {
     if (low <= s->low)
@@ -195,7 +195,7 @@ static struct identity *identity_make(struct retries *r, const struct retries_id
         x->space = (uint8_t)space;
         r->n_identities++;
     }
-    // at most half of the entries are used, so that each search ends at a free one
+    // at most half of the entries are used, so that each search ends at a free entry
     assert(2 * r->n_identities <= r->max_identities);
     return x;
 }
@@ -288,8 +288,9 @@ static int piece_raise(struct retries *r, const struct retries_id *id,
     return 0;
 }
 
-// Returns whether all pushes of a piece of this pass were applied, because the pass is over.
-// The slower of two workers that train on a piece may still push it.
+// Returns whether the pass of this push is over, so that all pushes of the pass
+// were applied. A late push may still come from the slower of two workers that
+// trained on the same piece.
 static bool is_over(const struct retries *r, const struct retries_id *id)
 {
     return id->pass < r->over;
@@ -388,8 +389,9 @@ static void set_bit(uint64_t *set, uint32_t partition)
     set[partition / 64] |= (uint64_t)1 << (partition % 64);
 }
 
-// Reads a session and the numbers of its applied pushes, and merges them with this
-// shard's: each of the two shards may know of pushes that the other does not.
+// Reads a session and the numbers of its applied pushes, and adds them to this
+// shard's record of the session. Each of the two shards may know of pushes that
+// the other does not know.
 static int put_session(struct retries *r, uint32_t partition, enum wire_space space,
                        struct stream *x, struct err *e)
 {
@@ -456,7 +458,8 @@ int retries_put(struct retries *r, uint32_t partition, enum wire_space space,
     const uint64_t *ids = stream_take(x, n[1], ID_WORDS * sizeof(*ids));
     if (ids == NULL)
         return stream_damaged(e);
-    // The marks of pieces come first, because groups below them need not be recorded.
+    // The marks of pieces are read first, because groups below a mark need not be
+    // recorded.
     for (int marks = 1; marks >= 0; marks--)
         for (uint64_t i = 0; i < n[1]; i++) {
             struct retries_id id = id_of(ids + i * ID_WORDS);

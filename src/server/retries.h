@@ -23,8 +23,8 @@
 #include "server/sessions.h"
 #include "wire/wire.h"
 
-// A worker has a few batches under way, each with one push of rows and at most 28 of
-// layers, and a cluster has at most 2^16 nodes.
+// A worker has a few batches under way, each with one push of rows and at most 28 pushes
+// of layers. A cluster has at most 2^16 nodes. So this many identities are enough.
 enum { RETRIES_MAX_IDENTITIES = 1 << 21 };
 
 struct buf;
@@ -49,12 +49,12 @@ struct retries_id {
 // a function that takes `struct retries`.
 struct retries_push {
     uint64_t *number, *identity; // sets of partitions; NULL if no set is kept
-    bool below; // the push lies below a low-water mark, so that it was applied
+    bool below;                  // the push is below a low-water mark, so it was applied
 };
 
-// Looks up a push that has arrived. Returns TUG_EUSAGE if its number is beyond the
-// window, or its number or group is below the mark in the push; TUG_ENOMEM with nothing
-// changed, except perhaps the piece's mark.
+// Looks up a push that has arrived. Returns 0; TUG_EUSAGE if its number is beyond the
+// window, or its number or group is below the mark that the push itself carries; or
+// TUG_ENOMEM, after which nothing has changed, except perhaps the piece's mark.
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
                   struct retries_push *ret, struct err *e);
@@ -72,8 +72,8 @@ static inline bool retries_applied(const struct retries_push *p, uint32_t partit
 }
 
 // Records that the push is applied in the partition, by its number and by its identity.
-// It is also called for a push that was applied before: if that was found by its number
-// only, it is now recorded by its identity, too, and vice versa.
+// It is also called for a push that was applied before: if only its number was recorded,
+// its identity is now recorded as well, and vice versa.
 static inline void retries_note(const struct retries_push *p, uint32_t partition)
 {
     uint64_t bit = (uint64_t)1 << (partition % 64);
@@ -83,21 +83,20 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
         p->identity[partition / 64] |= bit;
 }
 
-// Forget a session that has ended, or a piece that is done. retries_forget also
-// forgets all pieces of earlier passes, because the message that a piece is done is
-// sent only once and may be lost with a link. All pushes of these passes were applied,
-// so the slower of two workers that train on one piece may send some again, and they
-// are not applied twice.
+// retries_end_session forgets a session that has ended; retries_forget forgets a piece
+// that is done. It also forgets all pieces of earlier passes, because the message that a
+// piece is done is sent only once and may be lost with a link. Late pushes of these
+// passes, from the slower of two workers that trained on one piece, count as applied.
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 
 // Returns the sessions that have records.
 const struct sessions *retries_sessions(const struct retries *r);
 
-// retries_get appends the records of a partition, and retries_put adds them to those of
-// another shard. The records of a partition that has moved away may stay. They remain
-// true, and are used only if the partition comes back. So a failure may leave some of
-// them. retries_put returns 0, TUG_EDATA or TUG_ENOMEM.
+// retries_get appends the records of a partition to *to, and retries_put adds them to the
+// records of another shard. After a failure it may leave some of them. Records of a
+// partition that is not here do no harm: they remain true, and are used only if the
+// partition comes back. retries_put returns 0, TUG_EDATA or TUG_ENOMEM.
 int retries_get(const struct retries *r, uint32_t partition, enum wire_space space,
                 struct buf *to);
 int retries_put(struct retries *r, uint32_t partition, enum wire_space space,

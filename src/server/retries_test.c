@@ -81,8 +81,7 @@ static void push(struct retries *r, struct model *m, uint64_t round,
             m->done[id.piece][id.table][id.group][p] = true;
     }
     if (number == low && draw(round, 20, 2) == 0) {
-        // Later pushes carry the higher mark; the model remembers the mark that the clock
-        // got.
+        // The session's mark rises, and one more push carries the higher mark.
         m->low[session] += draw(round, 21, 8);
         assert_int_equal(retries_begin(r, 100 + session, m->low[session], m->low[session],
                                        space, &(struct retries_id){0}, &known, NULL),
@@ -146,8 +145,8 @@ static void test_window(void **state)
     assert_int_equal(begin(r, 4, 5, &p, &e), TUG_EUSAGE);
     assert_non_null(
         strstr(e.text, "number is 4, but it acknowledges all numbers below 5"));
-    // The mark rises to 1, so the push with number SHARD_WINDOW takes the entry of push
-    // 0.
+    // This push raises the mark to 1, so it (number SHARD_WINDOW) may use the entry of
+    // push 0.
     assert_int_equal(begin(r, SHARD_WINDOW, 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     assert_int_equal(begin(r, 0, 0, &p, &e), 0);
@@ -155,8 +154,8 @@ static void test_window(void **state)
     assert_true(retries_applied(&p, 3) && retries_applied(&p, 4));
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
-    // The largest numbers are accepted; a number far above the others drops the records
-    // of the others.
+    // The largest numbers are accepted. A mark far above all recorded numbers drops the
+    // records of these numbers.
     assert_int_equal(begin(r, UINT64_MAX, UINT64_MAX - 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     retries_close(r);
@@ -195,8 +194,8 @@ static void test_long_piece(void **state)
         assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
         assert_true(retries_applied(&p, 3));
     }
-    heir.group = GROUPS_OF_PIECE - 1; // a group that was in flight was applied only in
-                                      // its own partitions
+    heir.group = GROUPS_OF_PIECE - 1; // this group was still in flight: it was applied in
+                                      // some partitions only
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
     heir.table = 2;
@@ -207,8 +206,8 @@ static void test_long_piece(void **state)
     heir.table = 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
-    // Messages that no correct worker sends: forgetting billions of groups must not take
-    // a step for each group.
+    // No correct worker sends these messages. They make the server forget billions of
+    // groups, which must not take a step for each group.
     heir.group = UINT32_MAX - 1, heir.low = UINT32_MAX - 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     heir.group = 6, heir.low = 7;
@@ -219,8 +218,9 @@ static void test_long_piece(void **state)
     retries_close(r);
 }
 
-// When a piece of pass 3 is done, all pushes of pass 2 were applied, and a late one takes no
-// memory. A shard that takes over a partition knows this too.
+// When a piece of pass 3 is done, all pushes of pass 2 were applied, and a late
+// push of pass 2 takes no memory. A shard that takes over a partition also
+// knows that pass 2 is over.
 static void test_old_pass(void **state)
 {
     (void)state;
@@ -249,8 +249,8 @@ static void test_old_pass(void **state)
     retries_close(b);
 }
 
-// After a partition has moved, the new shard knows which pushes were applied in it, and
-// no others. Each space has its own partitions.
+// After a partition has moved, the new shard knows the pushes that were applied in this
+// partition, and no others. Each space has its own partitions.
 static void test_move(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void test_move(void **state)
     assert_true(retries_applied(&p, 9) && !retries_applied(&p, 10));
     assert_int_equal(retries_begin(b, 1, 8, 0, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
     assert_false(retries_applied(&p, 9));
-    // The push is below the piece's mark, which has moved, too.
+    // The push is below the piece's mark, which has also moved.
     struct retries_id early = {1, 2, 3, 1, 0};
     assert_int_equal(retries_begin(b, 2, 2, 2, WIRE_SPACE_SPARSE, &early, &p, NULL), 0);
     assert_true(p.below);

@@ -28,7 +28,7 @@ static struct lone *begin(const struct shard_options *o)
     return w;
 }
 
-// Opens a link that has sent HELLO as a tool that has not joined.
+// Opens a link and sends HELLO over it, as a tool that has not joined the cluster.
 static void greet(struct lone *w, van_link link, enum wire_role role)
 {
     struct msg_hello hello = {.cluster = 77, .role = WIRE_TOOL};
@@ -149,7 +149,7 @@ static void test_without_session(void **state)
     lone_close(w);
 }
 
-// A session in HELLO without its proof is refused.
+// A HELLO that names a session without a proof is refused.
 static void test_claimed_session(void **state)
 {
     static const struct shard_options plain;
@@ -210,8 +210,8 @@ static void test_refusals_are_logged(void **state)
     lone_close(w);
 }
 
-// Checks the next message to the scheduler. The answer that follows is left to the
-// caller.
+// Checks the next message, a report to the scheduler. The caller must take
+// the answer that follows.
 static void expect_told(struct lone *w, const char *says)
 {
     struct parcel *p = lone_expect(w, MSG_OPERATION);
@@ -225,8 +225,8 @@ static void expect_told(struct lone *w, const char *says)
     parcel_unpin(p);
 }
 
-// One loop reports admin operations to the scheduler: each one that was done, once
-// however often it is repeated, and some that were refused.
+// One loop reports admin operations to the scheduler: each operation that was done, only
+// once even if the request is repeated, and some operations that were refused.
 static void test_admin_operations_are_told(void **state)
 {
     static const struct shard_options plain;

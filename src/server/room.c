@@ -10,9 +10,9 @@
 #define LOOK_NS (SECOND_NS / 1000)
 enum {
     LOOK_EACH_NS =
-        100, // added to the interval for each request that waits, so that checking takes
-             // a small part of the time
-    LINK_SHARE = 4,  // the answers of one link may use 1/4 of what may be queued
+        100,        // added to the interval for each waiting request, so that checks take
+                    // a small part of the time
+    LINK_SHARE = 4, // the answers of one link may use 1/4 of what may be queued
     SMALL_SHARE = 8, // 1/8 of what may be queued is reserved for small answers
 };
 

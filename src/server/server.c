@@ -8,20 +8,20 @@
 #include "base/alloc.h"
 #include "os/log.h"
 
-static const uint64_t poll_ns = 200000000; // interval at which the flags of signals are
-                                           // checked
-// Time for the message to reach the scheduler.
+static const uint64_t poll_ns = 200000000; // interval at which the flags that signals set
+                                           // are checked
+// Time in ns for the message that a loop leaves to reach the scheduler.
 static const uint64_t leave_ns = 2000000000;
 
 struct loop {
     const struct server_options *options;
-    const atomic_bool *leave; // set when the server may leave, after it was asked to end
+    const atomic_bool *leave; // set when the server was asked to end and may leave now
     uint16_t number;
     struct shard *shard;
     struct van *van;
     pthread_t thread;
     bool started;
-    bool named;     // messages have the server's rank
+    bool named;     // whether the prefix of log lines has the server's rank
     struct err end; // the result of the loop
 };
 
@@ -58,7 +58,8 @@ static int open_loop(struct loop *l, struct err *e)
 
 static void close_loop(struct loop *l)
 {
-    // Closed before the van, because the shard keeps message bodies of it.
+    // The shard is closed before the van, because it keeps message bodies
+    // that belong to the van.
     shard_close(l->shard);
     van_free(l->van);
 }
@@ -92,8 +93,8 @@ static void server_serve(struct loop *l)
     }
 }
 
-// Tells the scheduler that this loop leaves; otherwise the scheduler would wait for a
-// sign of life.
+// Tells the scheduler that this loop leaves. Otherwise the scheduler would notice only
+// after a time limit that the loop is gone.
 static void leave(struct loop *l)
 {
     struct member *m = shard_member(l->shard);

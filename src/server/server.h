@@ -13,12 +13,12 @@ enum { SERVER_MAX_LOOPS = 256 };
 
 struct server_options {
     struct node *node;
-    uint32_t loops; // number of all loops
+    uint32_t loops; // total number of loops
     // If above 0: this number of loops hold sparse tables, and the others dense ones.
     uint32_t sparse_loops;
     uint64_t max_bytes; // limit of the bytes of rows in all loops together; 0: none
                         // (buffers have the node's limit)
-    // see shard_options; it is called by the thread of each loop
+    // as in shard_options; each loop's thread calls it
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
     // The process's use of the machine (shard_options); NULL: not reported.
@@ -35,8 +35,8 @@ struct server_options {
     const atomic_bool *asked;
 };
 
-// Serves until the cluster has ended. Returns 0 if the run ended without an error,
-// otherwise the error.
+// Serves until the cluster has ended or the server leaves. Returns 0 if the run ended
+// without an error, otherwise the error.
 int server_run(const struct server_options *o, struct err *e);
 
 #endif

@@ -10,19 +10,19 @@
 
 struct sessions {
     void *first;
-    size_t size, n, max; // size of a record in bytes, known once there is one; number of
-                         // records; capacity
+    size_t size, n, max; // size of a record in bytes (0 before the first record); number
+                         // of records; capacity
 };
 
-void sessions_fini(struct sessions *a); // a zeroed one is fine
+void sessions_fini(struct sessions *a); // *a may be zeroed
 
 // Makes room for `more` records. On TUG_ENOMEM nothing has changed.
 int sessions_reserve(struct sessions *a, size_t size, size_t more);
-// Returns the record of a session, which is valid until the next change; NULL if it has
-// none.
+// Returns the record of a session, which is valid until the next change of *a; NULL if
+// the session has no record.
 void *sessions_find(const struct sessions *a, uint64_t session);
-// Returns the record of a session, and makes a zeroed one if it has none. Returns NULL if
-// memory is out.
+// Returns the record of a session; makes a zeroed record if the session has none. Returns
+// NULL if memory is out.
 void *sessions_make(struct sessions *a, size_t size, uint64_t session);
 // Removes a record. `one` is a record of the array, or NULL.
 void sessions_remove(struct sessions *a, void *one);

@@ -19,8 +19,8 @@
 
 enum {
     QUESTION_BYTES = 64 << 10
-};                                // room for an answer to a request about a process or
-                                  // table; most fit
+};                                // room that an answer about a process or table is
+                                  // assumed to need; most answers fit
 #define GREET_NS (20 * SECOND_NS) // time limit for HELLO after a link has opened
 #define IDLE_NS (300 * SECOND_NS) // silence after which the link of a tool is closed
 #define IDLE_LOOK_NS (60 * SECOND_NS)
@@ -72,7 +72,8 @@ const char *shard_peer_name(const struct shard *s, const struct shard_peer *p,
 void shard_ok(struct shard *s, const struct shard_request *q, uint64_t value)
 {
     struct msg_ok m = {.value = value};
-    // If the message fails or gets lost, the sender repeats its request.
+    // An error of van_send is ignored: if the answer gets lost, the sender repeats its
+    // request.
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_OK, q->id, &m, NULL);
 }
@@ -80,8 +81,8 @@ void shard_ok(struct shard *s, const struct shard_request *q, uint64_t value)
 void shard_refuse(struct shard *s, const struct shard_request *q, const struct err *e)
 {
     struct msg_error m = wire_error(e);
-    assert(e->code != 0); // a code of 0 is not an error, and the sender would wait for
-                          // the answer
+    assert(e->code != 0); // the sender would not take code 0 for an answer, and would
+                          // wait for ever
     told_refused(s, q, e);
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
@@ -128,7 +129,8 @@ static void end_sessions(struct shard *s, const struct roster *r)
 static int get_ready(struct shard *s, const struct roster *r)
 {
     uint32_t bits = r->partition_bits;
-    assert(s->n_tables == 0); // the number of partitions is fixed once there are tables
+    assert(s->n_tables == 0); // the number of partitions must be known before tables are
+                              // made
     TRY(keys_scratch_init(&s->keys, bits));
     int rc = retries_open(&s->applied, bits, s->o.budget, NULL);
     if (rc == 0)
@@ -159,7 +161,7 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
     saves_follow(s);
     pending_wake(s, WANTS_ROSTER);
     pending_wake(s, WANTS_MOVE);
-    // Parts of batches that were sent under older placements.
+    // Parts of batches wait as well, if they were sent under older placements.
     pending_wake(s, WANTS_BATCH);
 }
 
@@ -190,8 +192,8 @@ static bool refused_for_session(struct shard *s, const struct shard_request *q)
         return false;
     if (p->session == 0)
         err_set(&e, TUG_EUSAGE, "%s: join the cluster first", wire_name(q->type));
-    else if (p->ended) // TUG_EIO, as for a lost link, because another code would end
-                       // the run of the other workers
+    else if (p->ended) // TUG_EIO, as for a lost link: after another code, the other
+                       // workers' run would end
         err_set(&e, TUG_EIO,
                 "%s was sent by %s, whose session has ended because it counted as dead",
                 wire_name(q->type), shard_peer_name(s, p, name));
@@ -213,8 +215,8 @@ static bool refused_for_flags(struct shard *s, const struct shard_request *q)
     return true;
 }
 
-// Returns whether room for the answer to this type of request, about a page, must be
-// checked. Requests for rows check for room themselves.
+// Returns whether the caller must check for room for the answer to this type of request.
+// Requests for rows check for room themselves.
 static bool is_question(uint16_t type)
 {
     switch (type) {
@@ -238,8 +240,8 @@ static enum outcome shard_serve_one(struct shard *s, struct shard_request *q)
     }
 }
 
-// The size of the answer is not known yet, so QUESTION_BYTES must be free, or fewer if so
-// many can never be sent.
+// The size of the answer is not known yet, so QUESTION_BYTES must be free; or fewer, if
+// an answer of QUESTION_BYTES could never be sent.
 static enum outcome room_for_question(struct shard *s, struct shard_request *q)
 {
     struct err never;
@@ -252,7 +254,7 @@ static enum outcome dispatch(struct shard *s, struct shard_request *q)
     enum outcome room = is_question(q->type) ? room_for_question(s, q) : GOES_ON;
     if (room != GOES_ON)
         return room;
-    // they concern the process and need no placement
+    // these requests concern the process and need no placement
     if (q->type == MSG_STATUS || q->type == MSG_PROFILE)
         return shard_serve_one(s, q);
     if (refused_for_session(s, q) || refused_for_flags(s, q))
@@ -325,8 +327,8 @@ static void on_refused(void *ctx, const struct err *why, uint64_t now)
         s->o.log(s->o.log_ctx, line);
 }
 
-// Handles HELLO, which must be the first message. It may arrive twice, if the answer was
-// lost.
+// Handles HELLO, which must be the first message of a link. HELLO may arrive again
+// if the answer was lost.
 static void greet(struct shard *s, struct shard_peer *p, const struct van_message *m)
 {
     uint32_t node;
@@ -487,7 +489,8 @@ static uint64_t shard_on_tick(void *ctx, uint64_t now)
     pending_settle(s);
     shard_check(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
-    // The request that was just served may have made work.
+    // work_due is read again here, because a request that was served just now may have
+    // set it.
     return clock_earlier(next, clock_earlier(work, s->work_due));
 }
 

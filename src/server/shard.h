@@ -47,15 +47,15 @@
 #include "table/tree_sum.h"
 
 enum {
-    SHARD_MICROS = TREE_LEAVES, // number of micro-batches of a batch (sync)
+    SHARD_MICROS = TREE_LEAVES, // number of micro-batches of a batch in mode sync
     SHARD_MAX_CLOCKS = 4, // number of batches of a sync table that can be open at the
                           // same time
 };
 
 struct shard_options {
     struct member_options member; // the shard sets its callbacks and their ctx
-    uint64_t hold_timeout_ns; // a pull that waits for longer is answered by an error with
-                              // the workers that it waits for; 0: 10 minutes
+    uint64_t hold_timeout_ns; // a pull that has waited for longer is answered by an error
+                              // that names the workers for which it waits; 0: 10 minutes
     uint64_t max_bytes;    // limit of the bytes of rows; a push beyond it is refused; 0:
                            // none
     struct budget *budget; // budget of the process's buffers; NULL: no limit
@@ -63,8 +63,8 @@ struct shard_options {
     // Other values are for tests and simulations, which must not depend on the clock: one
     // step of the work is done at a time, and counts as having taken this long.
     uint64_t slice_ns;
-    // Time after which a save is given up if its client or its marks are missing; 0: 1
-    // minute.
+    // Time after which a save is given up if its client is not connected or marks are
+    // missing; 0: 1 minute.
     uint64_t save_timeout_ns;
     // Is called with log lines about refused peers. May be NULL.
     void (*log)(void *ctx, const char *line);
@@ -73,12 +73,11 @@ struct shard_options {
     const struct roots *roots;
     // The process's use of the machine, for the status; NULL: not reported.
     struct usage *usage;
-    // Handles APP messages (tug/kvapp.h), and sends the answer, if there is one. May be
-    // NULL.
+    // Handles APP messages (tug/kvapp.h), and sends the answers. May be NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;
-    // Writes, with app_ctx, the object "door" of the status: facts of the part of the
-    // library that programs use on this server. NULL: there are no such facts.
+    // Writes the object "door" of the status: facts about the programs that use this
+    // server through the library. NULL: the status has no such object.
     void (*door)(void *app_ctx, struct json_out *o);
     bool without_threads; // tests: the loop itself writes files
 };
@@ -86,7 +85,8 @@ struct shard_options {
 struct shard;
 
 int shard_open(struct shard **ret, const struct shard_options *o, struct err *e);
-void shard_close(struct shard *s); // call it before its van is freed; NULL is fine
+void shard_close(struct shard *s); // call it before the shard's van is freed; NULL is
+                                   // fine
 struct van_handler shard_handler(struct shard *s);
 // Joins the cluster through v.
 void shard_serve(struct shard *s, struct van *v, uint64_t now);

@@ -8,15 +8,15 @@
 
 #ifndef NDEBUG
 
-// Longer lists are not checked, because a check after each event takes time in proportion to
-// the square of their length.
+// Longer lists of waiting requests are not checked: with a check after each event, the
+// time would grow with the square of their length.
 enum { MOST = 1024 };
 
 struct counts {
     uint32_t strangers, held, draining, draining_pushes, stopped_pushes;
 };
 
-// A peer is in the bucket of its link, and only once.
+// Checks that a peer is in the bucket of its link, and only once.
 static void check_peer(const struct shard *s, const struct shard_peer *p, size_t bucket)
 {
     assert(p->link % PEER_BUCKETS == bucket);
@@ -40,7 +40,7 @@ static void check_peers(const struct shard *s, struct counts *c)
             c->draining_pushes += p->n_draining_pushes;
             c->stopped_pushes += p->n_stopped_pushes;
         }
-    // Links without HELLO are closed in time only as long as this count is above 0.
+    // The shard looks for links without HELLO only while n_strangers is above 0.
     assert(c->strangers == s->n_strangers);
     assert(c->held == s->n_pending);
     assert(c->draining == s->n_draining);
@@ -76,8 +76,8 @@ static void check_held(const struct shard *s, const struct counts *c)
     assert(bytes == s->pending_bytes);
 }
 
-// The parts of an open batch are disjoint and sorted; batches that are not open have no
-// parts.
+// Checks that the parts of open batches are disjoint and sorted, and that other
+// batches have no parts.
 static void check_batches(const struct sync_clock *c)
 {
     for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
@@ -94,9 +94,9 @@ static void check_batches(const struct sync_clock *c)
     }
 }
 
-// Checks the clocks of a table with bounded delay, where requests wait for the slowest
-// worker: if the shard's clock of that worker were too low, requests would wait for ever;
-// if too high, they would not wait long enough.
+// Checks the slowest clock of a table of mode ssp, for which requests wait. If
+// it were too low, requests would wait for ever; if it were too high, they would
+// not wait long enough.
 static void check_delay(const struct ssp_clock *c)
 {
     uint64_t slowest = SSP_FINISHED;
@@ -109,8 +109,9 @@ static void check_delay(const struct ssp_clock *c)
     assert(c->slowest == slowest);
 }
 
-// If work is due, a time for it is set, and an admin operation is under way as long as
-// its store has work. Otherwise a request that waits for its end would wait for ever.
+// Checks that an admin operation that is under way has work left in its store, and that
+// a time for the work is set. Otherwise a request that waits for the end of the
+// operation would wait for ever.
 static void check_turn(const struct shard *s, const struct shard_table *t)
 {
     assert(!t->turn.on || t->work);
@@ -118,8 +119,7 @@ static void check_turn(const struct shard *s, const struct shard_table *t)
     assert(!t->turn.on || !cut_going(t->store));
 }
 
-// A table has the number by which clients know it, and its store keeps the invariants of
-// stores.
+// Checks that each table has its own number, and that its store is valid.
 static void check_tables(const struct shard *s)
 {
     uint64_t bytes = 0;
@@ -140,11 +140,11 @@ static void check_tables(const struct shard *s)
         bytes += t->bytes;
         store_check(t->store);
     }
-    assert(bytes == s->bytes); // the limit on rows applies to this sum
+    assert(bytes == s->bytes); // the limit of --memory applies to s->bytes
 }
 
-// Tables of the current save have cuts under way, and no others do. The save has a writer
-// while rows are to be written, and a reason if it has failed.
+// Checks that exactly the tables of the current save have cuts under way, that the save
+// has a writer while rows are to be written, and that a failed save has a reason.
 static void check_save(const struct shard *s, const struct save_run *r)
 {
     uint32_t cuts = 0, going = 0;
@@ -175,8 +175,9 @@ static bool is_handed(const struct shard *s, enum wire_space space, uint32_t par
     return false;
 }
 
-// A partition stops only while another shard fetches it, since only the end of that move
-// lets its requests go on, and all requests that must wait are counted.
+// Checks that the requests for a partition are stopped only while another shard fetches
+// the partition, because only the end of that move lets them go on. Also checks the
+// counts of partitions whose requests must wait.
 static void check_sources(const struct shard *s)
 {
     for (const struct source_link *l = s->moves.sources; l != NULL; l = l->next) {

@@ -54,7 +54,7 @@ enum {
 
 enum shard_kind { SHARD_PUSHES, SHARD_PULLS, SHARD_OTHERS, SHARD_KINDS };
 
-// The answer to STATUS, while it is written (status.c).
+// The text of the answer to STATUS, which is written part by part (status.c).
 struct status_text {
     struct buf json;
     struct json_out out; // writes into `json`
@@ -69,7 +69,7 @@ struct shard {
     struct van *van;
     uint64_t now;
     struct refusals refusals, refused_operations;
-    bool ready; // the number of partitions is known, from the roster
+    bool ready; // whether a roster has told the number of partitions
     uint32_t bits;
     struct shard_peer *peers[PEER_BUCKETS];
     uint32_t n_strangers;                // the number of peers that have not sent HELLO
@@ -84,7 +84,7 @@ struct shard {
     uint64_t retries;     // number of rounds in which waiting requests were tried
     uint32_t woken;       // a bit for each enum outcome that pending_wake was called with
     struct shard_table *tables[SPEC_MAX_TABLES];
-    uint32_t n_tables;                 // no table has this number or a higher one
+    uint32_t n_tables;                 // all tables have numbers below this one
     uint32_t held_of[SPEC_MAX_TABLES]; // number of waiting pulls and pushes of each table
     uint64_t bytes;                    // bytes of all tables' rows
 
@@ -112,8 +112,8 @@ struct shard {
     struct status_text status;
 };
 
-// Counts a request that was answered just now and had arrived at `since`. It reads the
-// clock once.
+// Adds the time from the arrival of a request at `since` until now, when it is answered,
+// to the histogram of its kind. It reads the clock once.
 static inline void shard_answered(struct shard *s, uint16_t type, uint64_t since)
 {
     enum shard_kind kind = type == MSG_PUSH   ? SHARD_PUSHES
@@ -131,7 +131,8 @@ const char *shard_peer_name(const struct shard *s, const struct shard_peer *p,
 const char *shard_session_name(const struct shard *s, uint64_t session,
                                char to[ROSTER_NAME_MAX]);
 enum outcome shard_serve_request(struct shard *s, struct shard_request *q);
-// Refuses a request, with "push of table 'x' by worker 1 (host:pid): " before the error.
+// Refuses a request. The error begins with "push of table 'x' by worker 1 (host:pid): ",
+// where `what` is "push".
 enum outcome shard_refuse_keys(struct shard *s, const struct shard_request *q,
                                const char *what, const struct shard_table *t,
                                struct err *e);
@@ -143,13 +144,14 @@ uint64_t status_tick(struct shard *s);
 // Returns scratch memory for n floats, valid until the next call; NULL if memory is out.
 float *shard_floats(struct shard *s, size_t n);
 
-// Functions that serve one type of message each. A request that has to wait must have had
-// no effect, since the same function is called again later.
+// Functions that serve one type of message each. If the function returns that
+// the request must wait, the request has had no effect, because the same
+// function is called again later.
 #define TO_SERVER(NAME, name)                                                            \
     enum outcome name##_serve(struct shard *s, struct shard_request *q);
 #include "wire/messages.def"
 
-// Defined in shard_check.c; does nothing in builds without assertions:
+// Checks invariants; does nothing in builds without assertions (shard_check.c).
 
 #ifndef NDEBUG
 void shard_check(const struct shard *s);

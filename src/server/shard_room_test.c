@@ -33,7 +33,7 @@ static void room_open(struct room *r, enum wire_mode mode)
     r->n = lone_draw_keys(r->w, WIRE_SPACE_SPARSE, KEYS, 1, r->keys);
 }
 
-// Closes the shard and checks that no memory is counted any more.
+// Closes the shard and checks that the budget counts no memory any more.
 static void room_close(struct room *r)
 {
     lone_close(r->w);
@@ -79,7 +79,7 @@ static void expect_silence(struct lone *w)
         fail_msg("%s was sent", wire_name(p->frame.type));
 }
 
-// A client that does not read must wait, while one that reads is served.
+// A client that does not read its answers must wait, while a client that reads is served.
 static void test_unread_link_waits(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void test_process_is_full(void **state)
     room_close(&r);
 }
 
-// A request for status or settings waits for room, too.
+// Requests for the status or for settings also wait for room.
 static void test_questions(void **state)
 {
     static const uint16_t types[] = {
@@ -202,8 +202,8 @@ static void test_never_fits(void **state)
     room_close(&r);
 }
 
-// With little memory a question waits for room, too, and a page of rows that can never be
-// sent is refused.
+// With a small budget, requests for the status or for settings also wait for room, and a
+// page of rows that could never be sent is refused.
 static void test_little_memory(void **state)
 {
     (void)state;
@@ -228,8 +228,8 @@ static void test_little_memory(void **state)
 }
 
 // Lets n requests wait, and returns the time that this takes. Waiting requests may use
-// their part of the memory and no more; further requests are refused and repeated. The
-// time to add, keep and retry requests must grow in proportion to n.
+// only their part of the budget; further requests are refused and repeated. The time to
+// add, keep and retry requests must grow in proportion to n.
 static double many_wait(uint32_t n, uint32_t *ret_held)
 {
     struct room r;
@@ -271,7 +271,7 @@ static void test_many_wait(void **state)
     double many = many_wait(60000, &held);
     assert_true(held > 2000 && held < 60000);
     // There are 30 times as many requests. If each new request walked past all waiting
-    // ones, the time would grow 900 times.
+    // ones, it would take 900 times as long.
     if (many > 100 * some + 0.05)
         fail_msg("%.4f s with 2000 that wait, %.4f s with %u", some, many, held);
 }
@@ -298,7 +298,7 @@ static void test_lists(void **state)
     room_close(&r);
 }
 
-// Contributions that wait for the rest of their batch are counted, too.
+// Contributions that wait for the rest of their batch are counted in the budget.
 static void test_batches(void **state)
 {
     (void)state;
@@ -338,7 +338,8 @@ static void test_waiting_push_keeps_room(void **state)
     assert_null(r.w->sent);
     uint64_t taken = budget_most(&r.budget, BUDGET_PENDING) / 2;
     assert_true(budget_take(&r.budget, BUDGET_PENDING, taken));
-    r.w->epoch++; // the shard looks at the waiting push again, which is of an older epoch
+    r.w->epoch++; // a new roster makes the shard try the waiting push again, whose epoch
+                  // is now older
     lone_send_roster(r.w);
     parcel_unpin(lone_expect(r.w, MSG_ROSTER));
     m = lone_push_of(r.w, 1, T, NULL, 0, NULL, WIDTH);
@@ -350,8 +351,8 @@ static void test_waiting_push_keeps_room(void **state)
     room_close(&r);
 }
 
-// The first push of a table waits if it is too many batches ahead, also if it has the
-// flag of tables with fixed keys.
+// The first push of a table waits if it is too many batches ahead, even if it has
+// the flag WIRE_KEYS_ONLY.
 static void test_first_push_is_ahead(void **state)
 {
     (void)state;
@@ -367,8 +368,8 @@ static void test_first_push_is_ahead(void **state)
     room_close(&r);
 }
 
-// A batch whose parts have no room together can never be complete: sending the part again
-// does not help.
+// If the budget has no room for all parts of a batch, the batch can never be complete,
+// and sending a part again does not help.
 static void test_too_large_batch(void **state)
 {
     (void)state;
@@ -403,8 +404,8 @@ static void test_too_large_batch(void **state)
     room_close(&r);
 }
 
-// Pulls that wait for a batch leave half of the room to the batch's parts; otherwise the
-// parts would find no room, and the pulls would wait for ever.
+// Pulls that wait for a batch leave half of the budget to the batch's parts. Otherwise
+// the parts might find no room, and the pulls would wait for ever.
 static void test_pulls_leave_room(void **state)
 {
     (void)state;
@@ -428,7 +429,7 @@ static void test_pulls_leave_room(void **state)
     room_close(&r);
 }
 
-// A part that replaces other parts needs no more room than they had.
+// A part that replaces other parts takes over the room of these parts.
 static void test_part_replaces_others(void **state)
 {
     (void)state;
@@ -457,9 +458,9 @@ static void test_part_replaces_others(void **state)
     room_close(&r);
 }
 
-// Records of sessions are counted, and freed with the sessions. A worker that pushes
-// the next batch early cannot use up the room that the current batch needs for its last
-// part, even while a save keeps the current batch from being applied.
+// Records of sessions are counted in the budget, and freed with the sessions. A worker
+// that pushes later batches early cannot use up the room that the current batch needs for
+// its last part, even while a save keeps the current batch from being applied.
 static void test_batches_before_their_turn(void **state)
 {
     (void)state;
@@ -527,7 +528,7 @@ static void test_idle_tool(void **state)
     w->h.opened(w->h.ctx, TOOL_LINK, true, w->now);
     lone_deliver(w, TOOL_LINK, MSG_HELLO, 0, &hello);
     struct msg_status m = {};
-    for (int i = 0; i < 8; i++) { // the tool asks now and then
+    for (int i = 0; i < 8; i++) { // the tool is not silent: it asks every 60 s
         lone_pass_time(w, 60 * SECOND_NS);
         lone_forget(w);
         lone_deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
@@ -537,14 +538,14 @@ static void test_idle_tool(void **state)
         lone_pass_time(w, 60 * SECOND_NS);
     lone_forget(w);
     lone_deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
-    expect_silence(w); // the link is closed
+    expect_silence(w); // no answer, because the link is closed
     lone_forget(w);
     pull(&r, 0);
     expect_rows(w, 0, w->next_request, 0);
     room_close(&r);
 }
 
-// The memory of empty tables counts as memory of rows, too.
+// The memory of tables without rows also counts as memory of rows.
 static void test_tables(void **state)
 {
     (void)state;

@@ -93,9 +93,9 @@ static void test_one_and_three(void **state)
     }
 }
 
-// Computes a worker's contribution to micro-batches [micro, micro + micros) for one key:
-// sums in the order of the tree, except that slots are not added. Returns whether any
-// micro-batch has the key.
+// Computes a worker's contribution for key i of micro-batches [micro, micro + micros):
+// sums in the order of the tree, except that slot numbers are not added. Returns whether
+// any of these micro-batches has the key.
 static bool tree(const struct accessor *a, uint64_t draw, uint64_t i, uint32_t micro,
                  uint32_t micros, float *to)
 {
@@ -159,9 +159,10 @@ static void test_sync(void **state)
     }
 }
 
-// Examples that are repeated in a later pass do not count: keys that the entry policy has
-// refused stay refused, and rows keep the shows, clicks and score changes of the first
-// pass. But their weights are trained, and rows count as seen on this day.
+// Examples that are repeated in a later pass do not count again: keys that the
+// entry policy has refused stay refused, and rows keep the shows, clicks and score
+// changes of the first pass. But the weights of the rows are trained, and the rows
+// count as seen on this day.
 static void check_again(const char *settings, bool sync, bool all)
 {
     static struct loop_batch b;
@@ -207,8 +208,8 @@ static void test_again(void **state)
         }
 }
 
-// After a day, rows are old enough for the disk. They are demoted without any push, so a
-// table that is only pulled frees memory, too.
+// After a day, rows are old enough to be demoted to disk. This needs no push, so a table
+// that is only pulled also frees memory.
 static void test_days_without_pushes(void **state)
 {
     static const char config[] =
@@ -228,7 +229,7 @@ static void test_days_without_pushes(void **state)
     struct msg_table m = {.table = T, .epoch = w->epoch, .config = wire_text(config)};
     lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
     struct parcel *p = lone_next(w);
-    if (p->frame.type == MSG_OK) { // otherwise RocksDB is missing
+    if (p->frame.type == MSG_OK) { // otherwise this build has no RocksDB
         loop_draw_batch(w, 1, &b);
         loop_push(w, &b, 0, 0, 0, 0);
         for (int i = 0; i < 100; i++)

@@ -19,7 +19,8 @@ enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
 
 static const struct shard_options plain;
 
-// Opens a world with table T, whose rows have WIDTH floats that pushes add to.
+// Opens a shard with table T. Its rows have WIDTH floats, to which pushes add their
+// values.
 static struct lone *open_with_table(const struct shard_options *o, enum wire_mode mode)
 {
     struct lone *w = lone_open(BITS, o);
@@ -28,7 +29,7 @@ static struct lone *open_with_table(const struct shard_options *o, enum wire_mod
     return w;
 }
 
-// Draws random keys of `all`, in their order.
+// Draws each of the n keys in `all` with probability 1 / one_of, and keeps their order.
 static uint32_t some_keys(const uint64_t *all, uint32_t n, uint64_t draw, uint64_t one_of,
                           uint64_t *ret)
 {
@@ -58,8 +59,9 @@ static void check_pull(struct lone *w, const uint64_t *keys, uint32_t n,
     parcel_unpin(p);
 }
 
-// Three workers push integers, each push up to three times, some with values as bf16 or
-// with keys named by the signature of their list. Every row has the sum.
+// Three workers push integers. Each push is sent up to three times; some pushes have
+// values in bf16, or only the signature of a list of keys. At the end each row has the
+// sum of the distinct pushes.
 static void test_sums(void **state)
 {
     (void)state;
@@ -114,7 +116,7 @@ static void test_sums(void **state)
     lone_close(w);
 }
 
-// Pushes under an older or newer placement, and for partitions of another shard.
+// Sends pushes with an older or newer epoch, and for partitions of another shard.
 static void test_placement(void **state)
 {
     (void)state;
@@ -163,7 +165,7 @@ static void test_placement(void **state)
     assert_true(*(const float *)p->m.pulled.values.data == 2);
     parcel_unpin(p);
     // The newer roster never arrives, although the scheduler is alive. The request waits
-    // for as long as a member tries to reach the scheduler.
+    // as long as a member would try to reach a lost scheduler.
     pull.epoch = 6;
     lone_send_pull(w, 1, &pull);
     lone_pass_time(w, 999 * SECOND_NS);
@@ -243,7 +245,7 @@ static void test_bad_pushes(void **state)
         lone_send_push(w, 1, &bad[i].m);
         lone_expect_refusal(w, TUG_EUSAGE, bad[i].says);
     }
-    // Flags that the message does not have.
+    // Flags that the type of message does not have are refused.
     const uint8_t odd[] = {WIRE_ROWS_WHOLE, WIRE_FOUND, 128, 192, 255};
     for (size_t i = 0; i < sizeof(odd); i++) {
         struct msg_push m = lone_push_of(w, 1, T, keys, n, values, WIDTH);
@@ -323,8 +325,8 @@ static void test_occurrences(void **state)
     lone_close(w);
 }
 
-// A dead worker's messages are refused on its link. If another worker pushes for the same
-// work, the push is recognised by its identity until the piece is done.
+// A dead worker's messages are refused. If another worker repeats its work, a repeated
+// push is recognised by its identity until the piece is done.
 static void test_sessions(void **state)
 {
     (void)state;
@@ -334,7 +336,7 @@ static void test_sessions(void **state)
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         values[i] = 1;
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
-    // Half of the push is lost with the worker.
+    // The worker dies after it has sent the first half of the keys.
     struct msg_push m = lone_push_of(w, 0, T, keys, n / 2, values, WIDTH);
     m.id_pass = 1;
     m.id_piece = 7;
@@ -354,8 +356,8 @@ static void test_sessions(void **state)
     struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};
     lone_deliver(w, WORKER_LINK + 5, MSG_HELLO, 0, &hello);
     lone_expect_refusal(w, TUG_EIO, "the session of worker 0 (host:110) is over");
-    // Another worker does the same work. Its push is applied once per partition, even if
-    // the first push was divided elsewhere.
+    // Another worker repeats the work. Its push is applied only in partitions that have
+    // not applied the first push, even if the first push had fewer keys.
     struct msg_push again = lone_push_of(w, 1, T, keys, n, values, WIDTH);
     again.id_pass = 1;
     again.id_piece = 7;
@@ -372,8 +374,8 @@ static void test_sessions(void **state)
     }
     struct msg_forget forget = {.pass = 1, .piece = 7};
     lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
-    lone_send_push(w, 1, &again); // a copy that was delayed for long is recognised by its
-                                  // number
+    lone_send_push(w, 1, &again); // a repeat of this worker's own push is recognised by
+                                  // its number
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
     lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
@@ -399,7 +401,7 @@ static void test_sessions(void **state)
     lone_close(w);
 }
 
-// Weights and whole rows are set; a push can be answered by rows.
+// Pushes can set weights or whole rows, and can be answered by rows.
 static void test_set(void **state)
 {
     (void)state;
@@ -497,8 +499,8 @@ static void test_whole_rows(void **state)
     lone_close(w);
 }
 
-// A pull with a version gets the rows that have changed since that version, and their
-// partitions.
+// A pull with a version gets the rows of the partitions that have changed since that
+// version.
 static void test_versions(void **state)
 {
     (void)state;
@@ -589,8 +591,8 @@ static void test_admin_operations(void **state)
     operate(w, 1005, 6, WIRE_DROP, 0);
     lone_expect_ok(w);
     assert_int_equal(lone_figures(w, T).rows, n);
-    // A copy into an existing table keeps that table's settings: table 7 is like T, but
-    // synchronous.
+    // A copy into an existing table keeps that table's settings. Table 7 has the settings
+    // of T, but is synchronous, and stays so.
     struct table_spec other = lone_plain_spec(7, WIRE_SYNC, WIDTH);
     lone_make_table(w, &other);
     operate(w, 1010, T, WIRE_COPY, 7);
@@ -673,7 +675,7 @@ static void test_walks_over_rows(void **state)
         m = lone_push_of(w, 0, T, keys + n - 1, 1, values, WIDTH);
         lone_send_push(w, 0, &m);
         lone_expect_ok(w);
-        walk(w, space, 1000, n); // a walk from the start finds new rows, too
+        walk(w, space, 1000, n); // a new walk also finds the new rows
         struct msg_rows rows = {.table = T, .epoch = 1, .partition = 1 << BITS, .max = 1};
         lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
         lone_expect_refusal(w, TUG_EUSAGE, "there is no partition 16");
@@ -723,8 +725,8 @@ static void test_full(void **state)
     lone_close(w);
 }
 
-// Each allocation in a table's life fails once. Refused requests are repeated and done
-// once.
+// Each allocation from the making of a table to its end fails once. Refused requests are
+// repeated, and take effect once.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -824,7 +826,8 @@ static void test_move(void **state)
     lone_close(a);
 }
 
-// A table is made, and a step or tick counts, on all shards of one placement.
+// TABLE, STEP and TICK are served only if their epoch is the shard's, because all shards
+// of one placement must get them.
 static void test_whole_requests(void **state)
 {
     (void)state;
@@ -846,7 +849,8 @@ static void test_whole_requests(void **state)
             else if (epoch == 3)
                 lone_expect_ok(w);
             else
-                assert_null(w->sent); // a newer epoch: they wait for the roster
+                assert_null(w->sent); // the epoch is newer, so the requests wait for the
+                                      // roster
         }
         assert_int_equal(w->shard->tables[T + 1] != NULL, epoch >= 3);
     }

@@ -15,10 +15,12 @@
 
 enum {
     AT_ONCE = 16,    // with at most this many tables the text is written at once
-    PART = 16,       // tables of a part: each takes 1 to 4 us
-    PART_NS = 50000, // ends a part earlier: to measure a table takes up to 200 us
+    PART = 16,       // number of tables that are written together; each takes 1 to 4 us
+    PART_NS = 50000, // time after which a part ends early, because measuring a table can
+                     // take 200 us
 };
-// The bytes of a table that has not changed are measured again after this time.
+// The bytes of a table are measured again after this time, even if the
+// table has not changed.
 #define MEASURE_NS (10 * SECOND_NS)
 
 static const char *mode_name(enum wire_mode mode)
@@ -154,7 +156,7 @@ static void put_requests(const struct shard *s, struct json_out *o)
     json_out_close(o, '}');
 }
 
-// Writes the number of a save, the last part of its directory's name.
+// Writes the number of a save, which is the end of its directory's name.
 static void put_number(struct json_out *o, const char *path)
 {
     const char *name = strstr(path, "save-"), *next;
@@ -240,8 +242,8 @@ static void text_begin(struct shard *s)
     json_out_open(&x->out, "tables", '[');
 }
 
-// Writes up to n tables more, fewer if they take long, and the end of the text behind the
-// last table.
+// Writes at most n more tables, fewer if they take long. After the last table it
+// writes the end of the text.
 static void text_continue(struct shard *s, uint32_t n)
 {
     struct status_text *x = &s->status;
@@ -254,7 +256,7 @@ static void text_continue(struct shard *s, uint32_t n)
     if (x->at < s->n_tables)
         return;
     json_out_close(&x->out, ']');
-    put_memory(s, &x->out); // at the end: the tables have just been measured
+    put_memory(s, &x->out); // comes last, because the tables were measured just now
     json_out_close(&x->out, '}');
     x->on = false;
     x->done = true;

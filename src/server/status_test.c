@@ -32,7 +32,8 @@ static json_t *ask(struct lone *w)
     return read_status(w);
 }
 
-// Returns a number by its path, "requests.push.count"; a number stands for an element.
+// Returns the number at a path like "requests.push.count"; a number in the path is the
+// index of an array's element.
 static double at(const json_t *o, const char *path)
 {
     char copy[128], *rest = NULL;
@@ -113,8 +114,8 @@ static void test_counts(void **state)
     lone_close(w);
 }
 
-// The time of a request that waits counts from its arrival, and tables tell which worker is
-// behind.
+// The time of a request that has waited counts from its arrival. The status of a table
+// names the worker that is behind.
 static void test_waiting(void **state)
 {
     (void)state;
@@ -196,7 +197,7 @@ static void test_many_tables(void **state)
         make_table(w, T + i, WIRE_ASYNC);
     lone_deliver(w, WORKER_LINK, MSG_STATUS, 3, &(struct msg_status){});
     assert_true(w->shard->status.on);
-    push(w, KEYS); // it does not wait for the status
+    push(w, KEYS); // is served at once, while the text is written
     lone_deliver(w, WORKER_LINK + 1, MSG_STATUS, 4, &(struct msg_status){});
     uint32_t parts = 0;
     for (; w->shard->status.on; parts++)
@@ -210,14 +211,14 @@ static void test_many_tables(void **state)
         json_decref(all);
     }
     w->h.tick(w->h.ctx, w->now);
-    assert_null(w->shard->status.json.data); // the text is freed when it was sent
+    assert_null(w->shard->status.json.data); // the text was freed after it was sent
     json_t *all = ask(w);
     check_at(all, "tables.0.pushes", 1);
     json_decref(all);
     lone_close(w);
 }
 
-// If an allocation fails, the question is refused or answered nevertheless; the
+// If an allocation fails, the request STATUS is refused or answered nevertheless; the
 // next answer is complete.
 static void test_without_memory(void **state)
 {
@@ -242,7 +243,7 @@ static void test_without_memory(void **state)
     lone_close(w);
 }
 
-// A worker that reports impossible numbers does not make the status of other workers unreadable.
+// Impossible numbers from one worker do not make the text of the status unreadable.
 static void test_numbers_that_no_reader_takes(void **state)
 {
     (void)state;
@@ -255,7 +256,7 @@ static void test_numbers_that_no_reader_takes(void **state)
     lone_deliver(w, WORKER_LINK, MSG_TICK, ++w->next_request, &tick);
     (void)lone_expect_ok(w);
     push_of(w, KEYS, UINT64_MAX - 7);
-    json_t *all = ask(w); // checks that jansson reads it
+    json_t *all = ask(w); // checks that jansson can read the text
     check_at(all, "tables.0.examples", (double)INT64_MAX);
     json_decref(all);
     lone_close(w);

@@ -11,7 +11,8 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// Returns whether this is the living server loop with the smallest id, which reports.
+// Returns whether this shard is the living server loop with the smallest id. Only this
+// loop reports to the scheduler.
 static bool is_teller(const struct shard *s)
 {
     const struct roster *r = member_roster(s->member);
@@ -29,8 +30,8 @@ static const char *table_name(struct shard *s, uint32_t table)
     return t != NULL ? t->spec.config.name : "?";
 }
 
-// Returns the name of an operation for the log. Copies, and numbers of batches, are part
-// of training and have no name here.
+// Returns the name of an operation for the log. WIRE_COPY, WIRE_MEAN and WIRE_CLOCK are
+// part of training, and have no name here.
 static const char *operation_name(uint8_t what)
 {
     switch (what) {
@@ -47,8 +48,8 @@ static const char *operation_name(uint8_t what)
     }
 }
 
-// Gets the kind of an admin operation, and the operation in words. Returns false for
-// other messages.
+// Gets the kind of an admin operation, and its description for the log. Returns false if
+// the message is not such an operation.
 static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
                      enum wire_operation *ret_kind, char to[ERR_TEXT_MAX])
 {

@@ -9,8 +9,8 @@
 struct shard_request;
 struct shard;
 
-// Logs at the scheduler that an admin operation is done, or, if it takes time, that it
-// has begun.
+// Reports to the scheduler, for its log, that an admin operation is done, or has
+// begun if it takes time.
 void told_done(struct shard *s, const struct shard_request *q);
 void told_refused(struct shard *s, const struct shard_request *q, const struct err *why);
 

@@ -40,8 +40,9 @@ int cold_write_waiting(struct cold *c, struct err *e)
 
 // ---------------------------------------------------------------- opening and closing
 
-// Returns RocksDB's cache size: a sixteenth of the memory limit (its buffers get as
-// much); 0 without a limit, for RocksDB's default.
+// Returns the size of RocksDB's cache: a sixteenth of the memory limit
+// (RocksDB's write buffers get another sixteenth); 0 if there is no limit, which
+// stands for RocksDB's default.
 static uint64_t cache_of(uint64_t max_bytes)
 {
     const uint64_t most = 64 << 20, share = max_bytes / 16;
@@ -63,7 +64,8 @@ static int open_tier(struct store *s, struct err *e)
         .durable = s->config.cold_durable,
         .about = about,
         .cache_bytes = cache_of(s->o.max_bytes),
-        .row_bytes = s->config.cold_durable ? INT32_MAX // records may be large
+        .row_bytes = s->config.cold_durable ? INT32_MAX // no limit, because records may
+                                                        // be large
                                             : c->row_bytes + c->extra_bytes,
     };
     return tier_open(&c->tier, &o, e);
@@ -160,7 +162,7 @@ static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
     if (size > c->row_bytes) {
         float *extra = store_make_extra(s, row);
-        assert(extra != NULL); // cannot fail: room for the extra row was reserved
+        assert(extra != NULL); // room for the extra row was reserved
         memcpy(extra, bytes + c->row_bytes, c->extra_bytes);
     }
 }
@@ -280,8 +282,7 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
                 continue;
             TRY(fetch(s, n, handles, e));
             n = 0;
-            // This run counts as fetched only if all its rows are fetched;
-            // the rest may still fail.
+            // Run r is not counted yet, because a later fetch of its other rows may fail.
             *ret_runs = r;
         }
     }
@@ -294,8 +295,8 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
 void cold_used(struct store *s, const uint32_t *handles, size_t n)
 {
     struct cold *c = s->cold;
-    // If memory for the marks is short, some uses are not counted, and the rows
-    // are demoted too early.
+    // If memory for the counts is out, some uses are not counted, and their rows may
+    // be demoted too early.
     bool all = reserve_marks(s) == 0;
     for (size_t i = 0; i < n; i++)
         if ((all || handles[i] < c->n_uses) && c->uses[handles[i]] != COLD_USED)
@@ -415,10 +416,10 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
     return n;
 }
 
-// Demotes rows until the partition has less than its share of the memory. After COLD_USED
-// + 2 rounds every row that may be demoted was chosen. If these are too few, as during a
-// save, raises the partition's limit, so that the next search begins only when the
-// partition has more rows.
+// Demotes rows until the partition has less than its share of rows in memory. After
+// COLD_USED + 2 rounds of the clock hand, every row that may be demoted was chosen. If
+// these rows are too few, as during a save, raises the partition's limit, so that the
+// next search begins only when the partition has more rows.
 static int keep_share(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
@@ -438,7 +439,7 @@ static int keep_share(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Demotes the rows that were not seen for cold_after_days days.
+// Demotes the rows of a partition that were not seen for cold_after_days days.
 static int sweep_unseen(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;

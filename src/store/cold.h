@@ -35,8 +35,8 @@
 enum {
     COLD_FETCH_ROWS = 4096, // most rows that are fetched at a time
     COLD_GO_ROWS = 1024,    // most rows that are demoted at a time
-    COLD_WAITING = 1 << 14, // when so many changes wait, they are written
-    COLD_WALK_ROWS = 512,   // most rows that a walk reads together: as many, or
+    COLD_WAITING = 1 << 14, // number of waiting changes at which they are written
+    COLD_WALK_ROWS = 512,   // a walk reads at most this many rows together,
     COLD_WALK_BYTES = 1 << 20,
     COLD_RECORDS = 1 << 16, // number of the tier's partition that has the records
 };
@@ -44,11 +44,11 @@ enum {
 // The values of `uses`: 0 to COLD_USED count uses, and the others are marks.
 enum {
     COLD_USED = 6,
-    // Chosen to be demoted. The row is not chosen again, although the list of
-    // rows may have it twice.
+    // The row is chosen to be demoted. The mark prevents that it is chosen again, because
+    // the list of rows may contain it twice.
     COLD_GOING = 253,
-    COLD_CAME = 254, // just promoted: its next two uses, which are the pull and push it
-                     // was promoted for, make it 0
+    COLD_CAME = 254, // the row was just promoted. The pull and the push for which it was
+                     // promoted are its next two uses, which set the value to 0
 };
 
 struct cold_part {
@@ -67,7 +67,8 @@ struct cold_part {
     struct key_list published;
 };
 
-// A fetch of rows from the disk: the keys, and the rows that were found.
+// A fetch of rows from the disk: the keys that are looked up, and the rows that were
+// found.
 struct cold_fetch {
     uint32_t which[COLD_FETCH_ROWS]; // index of each key among the caller's keys
     uint32_t partitions[COLD_FETCH_ROWS];
@@ -78,7 +79,7 @@ struct cold_fetch {
     uint32_t handles[COLD_FETCH_ROWS];
 };
 
-// The rows that a walk reads together.
+// A buffer for the rows that a walk reads together.
 struct cold_walk {
     uint32_t max, slot_bytes;
     char *bytes;
@@ -91,8 +92,7 @@ struct cold {
     char dir[FILE_PATH_MAX];
     struct cold_part *parts;
     uint32_t share; // the most rows of a partition in memory; UINT32_MAX: no limit
-    // The number of uses of each handle since the clock hand last passed its row: see
-    // above.
+    // The uses of each handle's row: see COLD_USED.
     uint8_t *uses;
     uint32_t n_uses;
     struct handle_bits copied; // a bit for each row in memory that has a copy on disk
@@ -109,11 +109,10 @@ struct cold {
 int cold_damaged(const struct store *s, uint64_t key, uint32_t size, struct err *e);
 bool cold_size_fits(const struct cold *c, uint32_t size);
 
-// Writes the waiting changes to disk, so that a get does not return rows from before
-// them.
+// Writes the waiting changes to disk, so that a get returns rows with these changes.
 int cold_write_waiting(struct cold *c, struct err *e);
 
-// Puts rows into the batch for the disk. They stay in memory, too.
+// Puts rows into the batch for the disk. They also stay in memory.
 int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                   struct err *e);
 
@@ -128,7 +127,7 @@ struct cold_at { // a context for `fn`
     uint32_t p;
 };
 
-// From cold_delta.c. cold_reserve_out makes room for n keys of cold_note_out.
+// From cold_delta.c. cold_reserve_out makes room for n calls of cold_note_out.
 int cold_reserve_out(struct store *s, uint32_t p, uint32_t n);
 void cold_note_out(struct store *s, uint32_t p, uint64_t key);
 // Does the operation STORE_PUBLISHED.

@@ -38,9 +38,9 @@ static void drop_list(struct key_list *l)
     *l = (struct key_list){0};
 }
 
-// Makes room for n more keys. Rows that are promoted and demoted in turn note the same
-// keys repeatedly, so the list is sorted and repeats are dropped when it is full. If it
-// is more than half full afterwards, it grows, so that it is sorted rarely.
+// Makes room for n more keys. Rows that are promoted and demoted repeatedly add the same
+// keys again, so a full list is sorted, and repeated keys are dropped. If the list is
+// still more than half full, it grows, so that it is sorted rarely.
 int cold_reserve_out(struct store *s, uint32_t p, uint32_t n)
 {
     struct key_list *out = &s->cold->parts[p].out;
@@ -68,7 +68,7 @@ void cold_cut_begin(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
-        // cold_cut_end of the previous cut has taken the list back.
+        // cold_cut_end has emptied the list at the end of the previous cut.
         assert(part->cut_out.at == NULL);
         part->cut_out = part->out;
         part->out = (struct key_list){0};
@@ -134,8 +134,8 @@ int cold_cut_end(struct store *s, bool committed)
     return 0;
 }
 
-// Returns whether the key's row has changed and was demoted since its publication; such a
-// row stays in the list.
+// Returns whether the key's row has changed and was demoted since its publication. The
+// key of such a row stays in the list `out`.
 static bool is_out(const struct store *s, uint32_t p, uint64_t key)
 {
     const struct key_list *out = &s->cold->parts[p].out;

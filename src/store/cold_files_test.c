@@ -22,7 +22,7 @@ enum { UNIVERSE = 1200 };
 
 #define DURABLE "accessor=plain; dim=1; rule=sum; cold-durable=yes"
 
-// Opens a durable tier in a process of its own, which ends without closing it.
+// Opens a durable tier in a process of its own, which ends without closing the tier.
 static int crash(const char *at)
 {
     struct store *s;
@@ -47,7 +47,7 @@ static void test_crash(void **state)
     assert_int_equal(system(command), 0);
     assert_int_equal(tiers_open(&s, DURABLE, 0, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "without closing"));
-    // a second attempt to open the tier is refused, too
+    // a second attempt to open the tier is also refused
     assert_int_equal(tiers_open(&s, DURABLE, 0, &e), TUG_EDATA);
     tiers_remove();
 }
@@ -71,8 +71,8 @@ static void damage_blocks(void)
     closedir(files);
 }
 
-// A damaged block is found when a row in it is fetched. The operation that needed the row
-// fails and changes nothing.
+// A damaged block is noticed when a row of the block is fetched. The operation that needs
+// the row then fails and changes nothing.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -131,8 +131,8 @@ static void test_no_deltas(void **state)
     batch_free(b);
 }
 
-// RocksDB's memory counts as memory of the table, within the table's limit; this memory
-// grows with the number of rows on disk.
+// RocksDB's memory, which grows with the number of rows on disk, counts as memory of the
+// table and against the table's limit.
 static void test_memory(void **state)
 {
     const uint64_t mib = 1 << 20, limits[] = {0, 4096 * mib, 160 * mib, 1 * mib},

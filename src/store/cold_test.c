@@ -21,7 +21,7 @@
 enum { UNIVERSE = 1200, STEPS = 100 };
 
 struct config {
-    // `cold` has the settings that only the store with a tier gets.
+    // `settings`: for both stores; `cold`: for the store with a tier only.
     const char *settings, *cold;
     uint32_t bits;
 };
@@ -50,7 +50,8 @@ enum { N_CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 // Two stores, of which the second has a tier.
 struct pair {
     struct store *s[2];
-    struct chain *chains[2]; // the table that its base and deltas give
+    struct chain *chains[2]; // for each store, the table that results from its base and
+                             // deltas
     bool based;
     struct batch *b;
     const struct config *config;
@@ -112,14 +113,15 @@ static void pull_both(struct pair *x, struct rng *d)
 static void order_both(struct pair *x, enum store_admin o, float threshold, bool finish)
 {
     for (int i = 0; i < 2; i++) {
-        OK(store_finish(x->s[i], &ok_e)); // finishes the operation before, if any
+        OK(store_finish(x->s[i], &ok_e)); // finishes the previous operation, if there is
+                                          // one
         OK(store_admin(x->s[i], o, threshold, &ok_e));
         if (finish)
             OK(store_finish(x->s[i], &ok_e));
     }
 }
 
-// Puts some rows, and their extra rows, of the first store into both stores.
+// Pushes the same random values for some keys to both stores, as `op` says.
 static void assign_both(struct pair *x, struct rng *d, enum store_op op)
 {
     uint32_t width = stores_value_width(x->s[0], op);
@@ -177,7 +179,7 @@ static void check_chains(struct pair *x)
     image_free(b);
 }
 
-// Removes the rows of a delta that are the same in the chain.
+// Removes the rows of a delta that equal the rows in the chain.
 static void drop_unchanged(struct image *image, const struct chain *c, uint32_t n_parts)
 {
     size_t row = c->width * sizeof(float), bytes = sizeof(uint64_t) + row;
@@ -197,11 +199,11 @@ static void drop_unchanged(struct image *image, const struct chain *c, uint32_t 
     }
 }
 
-// Compares what both stores have saved. A delta of a table with a tier need not repeat
-// the keys of rows that were not worth publishing before and still are not. And it may
-// repeat rows that were promoted: they count as changed if any row was demoted after a
-// change. Shows and clicks tell that such a row need not be published again; rows without
-// them are all published.
+// Compares the saves of both stores. Their deltas may differ in two ways. The store with
+// a tier need not name keys of rows that were not worth publishing before and still are
+// not. And it may publish promoted rows again that have not changed, because a promoted
+// row counts as changed if any row was demoted after a change; only rows with shows and
+// clicks show that this is not needed.
 static void check_saved(struct pair *x, enum save_mode mode, bool commit,
                         struct image *const *images)
 {
@@ -239,7 +241,7 @@ static void push_both(struct pair *x, struct rng *d)
     }
 }
 
-// Saves both stores, with pushes while rows are read out, and pulls before the save is
+// Saves both stores. Pushes while rows are read out, and pulls before the saves are
 // committed.
 static void save_both(struct pair *x, struct rng *d)
 {
@@ -389,8 +391,8 @@ static void test_durable(void **state)
     tiers_remove();
 }
 
-// Pushes while allocations fail: the parts that were applied stay applied, the other
-// parts are pushed again, and in the end the rows are the same.
+// Pushes to the store with a tier while allocations fail, and pushes the partitions again
+// that were not applied. In the end the rows of both stores must be the same.
 static void push_in_pieces(struct pair *x, long fault)
 {
     uint32_t width = store_accessor(x->s[1])->push_width;

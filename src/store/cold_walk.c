@@ -117,11 +117,11 @@ struct cold_change {
     struct store *s;
     uint32_t p;
     struct life_time t;
-    bool fades; // a delta must name rows that are no longer worth publishing
+    bool fades; // whether a delta must name rows that are no longer worth publishing
     uint32_t removed;
 };
 
-// Notes a removed row for deltas. The space for its key was reserved.
+// Notes a removed row for deltas. The space for the row's key was reserved.
 static void note_gone(const struct cold_change *o, uint64_t key)
 {
     struct key_list *gone = &o->s->parts[o->p].gone;
@@ -131,8 +131,8 @@ static void note_gone(const struct cold_change *o, uint64_t key)
     gone->at[gone->n++] = key;
 }
 
-// Notes a row for deltas that was worth publishing at the last shrink or since, but is
-// not any more.
+// Notes a row for deltas that was worth publishing at or after the last
+// shrink, but is not any more.
 static int note_faded(const struct cold_change *o, uint64_t key, const float *before,
                       const float *row)
 {
@@ -191,7 +191,7 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
     struct cold_change o = {.s = s, .p = p, .t = store_admin_time(s, p)};
-    // Afterwards the batch has only the changes of this operation.
+    // Empties the batch, so that it has only the changes of this operation.
     TRY(cold_write_waiting(s->cold, e));
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
@@ -271,11 +271,12 @@ int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 
 // Durable tiers.
 //
-// While a tier is open, changes of its rows are written to disk at different times, and
-// changes of rows in memory are not written at all. So after a crash the rows on disk
-// would be from different times. A record marks the tier as in use; if it is found when
-// the tier is opened, the tier was not closed. IN_USE is the key of that record. Keys of the
-// other records in COLD_RECORDS are numbers of partitions, which are smaller.
+// While a tier is open, changes of its rows are written to disk at different times,
+// and changes of rows in memory are not written at all. So after a crash the rows on
+// disk would be from different times. A record marks an open tier as in use. If the
+// record is found when the tier is opened, the tier was not closed. IN_USE is the key
+// of that record. Keys of the other records in COLD_RECORDS are numbers of
+// partitions, which are smaller.
 #define IN_USE UINT64_MAX
 
 static int mark_in_use(struct cold *c, struct err *e)
@@ -289,8 +290,8 @@ int cold_keep(struct store *s, struct err *e)
 {
     struct cold *c = s->cold;
     for (uint32_t p = 0; p < s->n_parts; p++) {
-        c->parts[p].recorded = false; // entry policies have changed since the record was
-                                      // written
+        c->parts[p].recorded = false; // the partition's record is written again, because
+                                      // the state of the entry policy has changed
         if (store_live_rows(s, p, &c->sweep) != 0)
             return err_nomem(e, "rows that go to disk");
         uint32_t n = c->sweep.n, at = 0;
@@ -327,7 +328,7 @@ static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size
             "the rows in '%s' are from different moments, because the process that used "
             "them ended without closing the table; remove the directory and load a save",
             s->cold->dir);
-    // n_parts stands for a bad key, and is refused there
+    // store_put_partition refuses n_parts, which stands for a bad key
     uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts;
     TRY(store_put_partition(s, p, bytes, size, e));
     s->cold->parts[p].recorded = true;

@@ -214,7 +214,8 @@ static int config_unknown(const char *name, struct err *e)
 static const struct table_setting *config_find(const char *name, struct err *e)
 {
     char hyphens[OPTION_NAME_MAX];
-    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // longer than any known name
+    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // cuts only names that are longer
+                                                       // than any known name
     for (char *at = hyphens; *at != '\0'; at++)
         if (*at == '_')
             *at = '-';
@@ -364,8 +365,8 @@ static int print_value(const struct table_config *c, const struct table_setting 
     return buf_str(to) != NULL ? 0 : TUG_ENOMEM;
 }
 
-// Prints a setting that differs from *d, and sets it in *d, as parsing the printed text
-// will do, because one setting may change the defaults of other settings.
+// Prints a setting that differs from *d. Then sets it in *d, as parsing the printed text
+// will do, because a setting may change the defaults of other settings.
 static int print_difference(const struct table_config *c, struct table_config *d,
                             const struct table_setting *s, struct buf value[2],
                             struct buf *to)
@@ -393,7 +394,7 @@ int table_config_print(const struct table_config *c, struct buf *to)
     return rc;
 }
 
-// Sets *ret to whether the setting has its default.
+// Sets *ret to whether the setting has its default value.
 static int is_default(const struct table_config *c, const struct table_setting *s,
                       bool *ret)
 {
@@ -453,7 +454,7 @@ static int check_effects(const struct table_config *c, bool lives, struct err *e
     return 0;
 }
 
-// Refuses an update rule for an accessor that only adds pushed values.
+// Refuses a chosen update rule if the accessor only adds pushed values.
 static int check_sums(const struct table_config *c, struct err *e)
 {
     struct rule_params usual = table_config_defaults().accessor.rule;

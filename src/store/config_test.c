@@ -111,7 +111,7 @@ static void example(void **state)
     assert_int_equal(table_config_check(&c, NULL), 0);
 }
 
-// The names of accessors in Paddle are accepted as values.
+// Paddle's names of accessors are accepted as values of `accessor`.
 static void names_of_paddle(void **state)
 {
     (void)state;
@@ -292,8 +292,8 @@ static void round_trips(void **state)
     }
 }
 
-// For each setting, its default can be set and equals the field's default, and help has a
-// text.
+// For each setting, the default that help shows can be set and equals the default of the
+// field, and the help text is not empty.
 static void all_settings(void **state)
 {
     (void)state;

@@ -10,8 +10,8 @@
 #include "rule/rule.h"
 #include "store/config_internal.h"
 
-// Reads a number. Turns -0 into 0, because the two print differently. Returns false if
-// the text is not a number.
+// Reads a number. Turns -0 into 0, because they print differently although they are
+// equal. Returns false if the text is not a number.
 static bool read_float(const char *value, float *ret)
 {
     bool good = decimal_parse(value, ret);
@@ -211,7 +211,8 @@ static int set_seed(struct table_config *c, void *at, const char *value, struct 
 static bool read_range(const char *value, float *ret_low, float *ret_high)
 {
     char low[64];
-    // The dots are searched first, since "1." would be read as a number.
+    // The dots are searched first, because otherwise "1." of "1..2" would be read as a
+    // number.
     const char *dots = strstr(value, "..");
     if (dots == NULL) {
         bool good = read_float(value, ret_high) && *ret_high >= 0;

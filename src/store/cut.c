@@ -13,7 +13,8 @@
 enum {
     SIDE_BYTES_MIN = 64 << 20,
     STATE_BYTES_MAX = 1 << 30,
-    STATE_BYTES_MORE = 64, // size of a partition's state without that of its entry policy
+    STATE_BYTES_MORE = 64, // bytes of a partition's state, without the state of its entry
+                           // policy
     FIND_KEYS = 256,
 };
 
@@ -118,7 +119,8 @@ static int open_cut(const struct store *s, const struct cut_options *o, struct c
     c->step = s->step;
     int rc = side_open(&c->side, s->accessor.width, s->accessor.extra_width);
     c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
-    if (rc == 0 && cut_publishes(c)) // exchanged with the store's bits by cut_begin
+    if (rc == 0 && cut_publishes(c)) // cut_begin exchanges c->changed with the store's
+                                     // bits
         rc = handle_bits_reserve(&c->changed, table_handles(s->rows));
     if (rc != 0 || c->parts == NULL) {
         free_cut(c, 0);
@@ -181,8 +183,8 @@ void cut_note_peak(struct cut *c)
         c->stats.side_peak = bytes;
 }
 
-// Returns whether the row of a handle belongs to the cut and is not copied yet. (For a
-// delta, only rows that had changed before the cut belong to it.)
+// Returns whether the row of a handle belongs to the cut and is not copied yet. Only rows
+// that had changed before the cut belong to the cut of a delta.
 static bool is_wanted(const struct cut *c, uint32_t handle)
 {
     return !handle_bit(&c->copied, handle) && !handle_bit(&c->made, handle) &&
@@ -257,8 +259,8 @@ int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size
 
 int cut_row_made(struct store *s, uint32_t p, uint32_t handle)
 {
-    // P is not needed: the handle may have had a row of another partition before,
-    // which is not read out yet.
+    // The bit is set whatever p is, even if p was read out: the handle may earlier have
+    // had a row of another partition, which is not read out yet.
     (void)p;
     struct cut *c = s->cut;
     TRY(handle_bits_reserve(&c->made, table_handles(s->rows)));
@@ -272,7 +274,7 @@ int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle)
     bool copied_already = p == c->at && c->stage != CUT_BEGIN;
     if (cut_read_out(c, p) || copied_already)
         return cut_row_made(s, p, handle);
-    // The row may have changed before the cut, in an earlier stay in memory
+    // The row may have changed before the cut, when it was in memory earlier
     // (cold_delta.c), so a delta needs it.
     if (c->o.mode == SAVE_DELTA) {
         TRY(handle_bits_reserve(&c->changed, table_handles(s->rows)));
@@ -297,8 +299,8 @@ bool cut_publishing(const struct store *s)
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
 {
     const struct cut *c = s->cut;
-    // A row that has changed since its publication stays in memory until the cut ends: if
-    // it were demoted and promoted, it would seem to be published.
+    // A row that has changed since its publication stays in memory until the cut ends. If
+    // it were demoted and promoted again, it would count as published.
     return !cut_read_out(c, p) || handle_bit(&c->changed, handle) ||
            (cut_publishes(c) && handle_bit(&s->changed, handle));
 }
@@ -324,8 +326,8 @@ int cut_before_admit(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Returns the bytes that a push to n keys of partition p needs, without the copies of
-// their rows.
+// Returns the bytes that a cut needs for a push to n keys of partition p, without the
+// copies of their rows.
 static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
 {
     const struct cut *c = s->cut;
@@ -339,8 +341,8 @@ static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
     return bytes;
 }
 
-// Returns the bytes that a push to keys of several partitions, which must ascend, needs
-// without the copies of rows.
+// Returns the bytes that a cut needs for a push to keys of several partitions, without
+// the copies of rows. The partitions of the keys must ascend.
 static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n)
 {
     uint64_t bytes = 0;
@@ -386,8 +388,8 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n)
            has_bytes(c, need + count_copies(s, keys, n) * row);
 }
 
-// Adds the changes from before the cut, which are in `list`, to those that the
-// store has recorded since.
+// Adds the handles in `list`, of rows that had changed before the cut, to the handles
+// that the store has recorded since.
 static int give_back_changed(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -415,8 +417,8 @@ static int give_back_gone(struct store *s, uint32_t p, struct key_list *list)
     return 0;
 }
 
-// Gives the list of the written rows in memory to the operation STORE_PUBLISHED, without
-// handles that have the row of another key by now.
+// Gives the list of written rows in memory to the operation STORE_PUBLISHED. Handles that
+// have the row of another key by now are left out.
 static void give_published(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -426,7 +428,7 @@ static void give_published(struct store *s, uint32_t p, struct handle_list *list
             list->at[n++] = list->at[i];
     list->n = n;
     assert(s->parts[p].published.n ==
-           // The operation STORE_PUBLISHED after the previous cut has emptied the list.
+           // the operation STORE_PUBLISHED has emptied the list after the previous cut
            0);
     mem_free(s->parts[p].published.at);
     s->parts[p].published = *list;

@@ -22,7 +22,8 @@
 
 struct cut_options {
     enum save_mode mode;
-    // Limit of the bytes of copies; 0: a tenth of the table, but at least 64 MiB.
+    // Limit of the bytes of copies of rows; 0: a tenth of the table's
+    // bytes, but at least 64 MiB.
     uint64_t side_bytes;
 };
 
@@ -34,19 +35,19 @@ bool cut_going(const struct store *s);
 enum save_mode cut_mode(const struct store *s);
 uint32_t cut_day(const struct store *s);
 
-// Returns the next block, with about `bytes` at most (but at least one row); it is valid
-// until the next call on the store. The kind ROWS_END means that all rows were read out.
-// Any other kind with n == 0 means that there is no block yet, and that the function
-// must be called again.
+// Returns the next block, of at most about `bytes` bytes, but with at least one row. The
+// block is valid until the next call on the store. The kind ROWS_END means that all rows
+// were read out. Any other kind with n == 0 means that there is no block yet, and that
+// the function must be called again.
 int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *e);
 
 // Returns whether a push to these keys can be applied now.
 bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 
-// Ends the cut. `committed` says whether all files are written and named in the manifest;
-// then the admin operation STORE_PUBLISHED begins. On TUG_ENOMEM the cut has not ended,
-// and the function must be called again. With SAVE_DAY the day ends at cut_begin, and the
-// rows are written as before the end of the day.
+// Ends the cut. `committed`: all files are written and named in the manifest, so the
+// admin operation STORE_PUBLISHED begins. On TUG_ENOMEM the cut has not ended, and the
+// function must be called again. With SAVE_DAY the day ends at cut_begin, and the rows
+// are written as before the end of the day.
 int cut_end(struct store *s, bool committed, struct err *e);
 
 struct cut_stats {               // figures of the current cut

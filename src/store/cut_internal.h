@@ -29,9 +29,8 @@ struct cut_part {
     // Handles of rows that were cold when the cut began and were promoted since.
     struct handle_list promoted;
 
-    // changed: the records of changed rows from before the cut; kept: those that the next
-    // delta needs after the rows were read out; published: the rows in memory that were
-    // written.
+    // Handles. changed: of rows that had changed before the cut; kept: of those that the
+    // next delta still needs; published: of the rows in memory that were written.
     struct handle_list changed, kept, published;
     struct key_list gone;
     bool gone_lost; // the list of removed rows is incomplete, as in store_part.gone_lost
@@ -41,7 +40,7 @@ struct cut_part {
 enum cut_stage { CUT_BEGIN, CUT_PARTITION, CUT_GONE, CUT_ROWS, CUT_EXTRAS, CUT_DONE };
 
 struct cut {
-    // The options; side_bytes is the limit in use, also if the caller gave 0.
+    // The options. If the caller gave 0 as side_bytes, it has the default limit here.
     struct cut_options o;
     uint64_t step;
     struct cut_part *parts;
@@ -54,9 +53,10 @@ struct cut {
     // The current partition; all partitions before it have been read out.
     uint32_t at;
     enum cut_stage stage;
-    // The rows of the current partition. Entries [0, n_extras) were written, and their
-    // extra rows were not; entries [rows_at, n_entries) were not written. A handle with
-    // the bit CUT_COPY is a slot of the copies.
+    // The rows of the current partition. The rows of entries [0, n_extras) were
+    // written, but their extra rows are collected for the next stage; the rows of
+    // entries [rows_at, n_entries) are not written yet. A handle with the bit CUT_COPY
+    // is the slot of a copy.
     struct table_entry *entries;
     size_t n_entries, cap_entries, rows_at, n_extras, extras_at;
     struct key_list gone; // keys of removed rows that are to be written
@@ -66,7 +66,7 @@ struct cut {
     size_t cap_block;
 };
 
-// Records the most bytes of copies at one time. Called after rows were copied.
+// Updates stats.side_peak. Called after rows were copied.
 void cut_note_peak(struct cut *c);
 
 #define CUT_COPY TABLE_MAX_ROWS // no handle has this bit

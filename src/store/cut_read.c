@@ -47,8 +47,8 @@ static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
     return 0;
 }
 
-// Collects the rows of the list that are in memory and have not changed since the cut
-// began. If `noted` is true, collects only those that had changed before the cut.
+// Collects the first n rows of the list that are in memory and have not changed since the
+// cut began. If `noted` is true, collects only rows that had changed before the cut.
 static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l,
                         uint32_t n, bool noted)
 {
@@ -83,7 +83,7 @@ struct cold_ctx {
     uint32_t p;
 };
 
-// Returns whether publishing the row changes it.
+// Returns whether publishing the row changes values of the row.
 static bool is_published_anew(const struct store *s, const float *row)
 {
     size_t bytes = s->accessor.width * sizeof(float);
@@ -94,7 +94,7 @@ static bool is_published_anew(const struct store *s, const float *row)
     return memcmp(s->first, row, bytes) != 0;
 }
 
-// Copies a cold row. Used in all modes but the delta.
+// Copies a cold row. Used in all modes except SAVE_DELTA.
 static int copy_cold(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)
 {
@@ -122,7 +122,7 @@ static int copy_changed(void *ctx, uint64_t key, const float *row, const float *
     const struct key_list *gone = &part->gone;
     int rc;
     if (!is_saved(s, x->p, row, SAVE_BASE))
-        rc = 0; // the row is not published: its key is written as that of a removed row
+        rc = 0; // the row is not published: its key is written as if the row were removed
     else if (is_saved(s, x->p, row, SAVE_DELTA) ||
              (gone->n > 0 &&
               bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_u64) != NULL))
@@ -192,8 +192,8 @@ static void select_base(struct store *s, uint32_t p)
     c->n_entries = n;
 }
 
-// Selects a row for a delta. `gone` says that the row was made after the published row of
-// its key was removed.
+// Adds a row to those that a delta writes, if it must be published. `gone`: the row was
+// made after the published row of the same key was removed.
 static int select_changed(struct store *s, uint32_t p, struct table_entry x, bool gone)
 {
     struct cut *c = s->cut;
@@ -303,7 +303,7 @@ static int reserve_block(struct cut *c, size_t bytes)
 static uint32_t block_elements(size_t bytes, size_t element, size_t left)
 {
     size_t n = bytes / element;
-    assert(left > 0); // without this the block could be empty, which would end the stage
+    assert(left > 0); // an empty block would end the stage
     n = n == 0 ? 1 : n;
     n = n < left ? n : left;
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -334,8 +334,8 @@ static void gone_block(struct cut *c, size_t bytes, struct rows_block *ret)
     c->stats.gone += ret->n;
 }
 
-// Writes a row. A handle of an extra row has no meaning outside this store, so only
-// whether the row has one is written.
+// Writes a row. The row's handle of its extra row has no meaning outside this store, so
+// only a flag is written: whether the row has an extra row.
 static void write_row(const struct store *s, const struct table_entry *x,
                       const float *extra, char *to)
 {
@@ -396,8 +396,8 @@ static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
         const struct table_entry *x = &c->entries[c->extras_at + i];
         const float *extra = entry_extra(s, x);
         assert(extra !=
-               // The row had an extra row when it was written; if it changed later,
-               // it was copied before.
+               // the row had an extra row when it was written, and was copied
+               // before any later change
                NULL);
         memcpy(c->block + i * element, &x->key, KEY_BYTES);
         memcpy(c->block + i * element + KEY_BYTES, extra, row_bytes);
@@ -422,8 +422,8 @@ static int stage_block(struct store *s, size_t bytes, struct rows_block *ret)
         TRY(rows_block(s, bytes, ret));
     else if (c->stage == CUT_EXTRAS && c->extras_at < c->n_extras)
         TRY(extras_block(s, bytes, ret));
-    // The stage CUT_PARTITION has one block, with the partition's state; the
-    // others have any number.
+    // The stage CUT_PARTITION has one block, with the partition's state; the other stages
+    // have any number of blocks.
     if (ret->n == 0 || c->stage == CUT_PARTITION)
         c->stage++;
     return 0;

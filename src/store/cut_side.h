@@ -24,15 +24,16 @@ struct side {
     struct side_slots rows, extras;
 };
 
-// Opens the copies. extra_width is 0 if rows have no extra rows.
+// Opens the store of copies. extra_width is 0 if rows have no extra rows.
 int side_open(struct side *d, uint32_t width, uint32_t extra_width);
-void side_close(struct side *d); // a zeroed one is fine
+void side_close(struct side *d); // *d may be zeroed
 
 // Copies a row (`extra` is NULL if it has no extra row), and puts the copy in front of
 // *list.
 int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
              uint32_t *list);
-// Frees the slots of a list that come before `until` (TABLE_NONE: all).
+// Frees the slots of a list that come before slot `until`; TABLE_NONE: all slots of the
+// list.
 void side_free(struct side *d, uint32_t list, uint32_t until);
 
 // Returns the floats of a copied row; its key comes before them.

@@ -20,20 +20,20 @@ struct pending {
     uint64_t bytes, deadline, since;
     // The batch of this push was dropped, so pending_settle will refuse the push.
     bool dropped;
-    uint64_t room; // bytes of the answer that waits for room: see struct shard_request
+    uint64_t room; // as in struct shard_request
     char texts[];
 };
 
 // Keeps a request that waits. Returns 0, or the error if it cannot be kept.
 int pending_add(struct shard *s, struct shard_request *q, enum outcome wants,
                 struct err *e);
-// Takes memory from the budget. Requests that wait for a batch, and parts of batches
-// after the next one, are `early`: they leave half of the budget to the parts of the
-// next batch; otherwise the missing part of the next batch might find no room. Returns
-// false if there is no room.
+// Takes memory from the budget; returns false if the budget has no room. `early`: the
+// memory is for a request that waits for a batch, or for a part of a batch after the next
+// one. Such memory may take only half of the budget, so that the missing parts of the
+// next batch find room.
 bool pending_room(struct shard *s, uint64_t bytes, bool early);
-// pending_wake says that requests which wait for `wants` may be ready; pending_settle
-// tries them again after the current message.
+// pending_wake marks the requests that wait for `wants`, because they may be ready;
+// pending_settle tries the marked requests again after the current message.
 void pending_wake(struct shard *s, enum outcome wants);
 // Called when a batch of this table was applied: wakes the requests that wait for
 // batches. Their time limits begin anew.
@@ -44,7 +44,7 @@ void pending_batch_applied(struct shard *s, const struct shard_table *t);
 void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct shard_peer *p);
-uint64_t pending_expire(struct shard *s); // returns the time of the next call
+uint64_t pending_expire(struct shard *s); // returns when to call it again
 // Returns what an earlier push of the same link to the same table waits for; q must then
 // wait for it, too. Returns GOES_ON if no earlier push waits.
 enum outcome pending_before(const struct shard *s, const struct shard_request *q,

@@ -49,8 +49,8 @@ static void draw_batch(struct batch *b, uint64_t clock)
     }
 }
 
-// Computes a key's sum over micro-batches [micro, micro + micros), in the order of the
-// tree. Returns whether any has the key.
+// Computes the sum of a key's gradients over micro-batches [micro, micro + micros), in
+// the order of the tree. Returns whether any of these micro-batches has the key.
 static bool tree(const struct batch *b, uint32_t micro, uint32_t micros, uint32_t key,
                  float ret[WIDTH])
 {
@@ -91,7 +91,8 @@ struct range {
     uint32_t micro, micros;
 };
 
-// Divides the batch into random dyadic ranges. Returns their number.
+// Divides micro-batches [micro, micro + micros) into random dyadic ranges.
+// Returns their number.
 static uint32_t cut(uint64_t draw, uint32_t micro, uint32_t micros, struct range *ret)
 {
     if (micros == 1 || random_below(20, draw, micro * 100 + micros, 3) == 0) {
@@ -175,7 +176,7 @@ static void test_batches(void **state)
     }
 }
 
-// A batch in one part, with values as bf16.
+// A push may contain a whole batch, with its values in bf16.
 static void test_bf16(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void test_bf16(void **state)
     m.values = (struct wire_span){values, n * WIDTH * 2};
     m.micros = MICROS;
     lone_send_push(w, 0, &m);
-    assert_int_equal(lone_expect_ok(w), 0); // 0: no update was left out
+    assert_int_equal(lone_expect_ok(w), 0); // the answer: no update was left out
     assert_int_equal(lone_figures(w, T).clock, 1);
     for (uint32_t i = 0; i < n; i++)
         assert_true(*shards_row(w->shard, T, keys[i]) == lr);
@@ -326,7 +327,8 @@ static void test_pulls_wait(void **state)
         assert_memory_equal(p->m.pulled.values.data, row, WIDTH * sizeof(float));
     parcel_unpin(p);
     assert_null(w->sent);
-    // If a part never arrives, an error says which micro-batches are missing.
+    // If the second half of a batch never arrives, an error says which
+    // micro-batches are missing.
     send_range(w, &b, 1, 0, 8, 0);
     lone_pass_time(w, 599 * SECOND_NS);
     assert_null(w->sent);
@@ -390,8 +392,8 @@ static void test_ssp(void **state)
     w->dead[2] = true;
     lone_send_roster(w);
     parcel_unpin(lone_expect(w, MSG_PULLED));
-    // If a finished worker begins again, the others wait for it again; its earlier
-    // messages that arrive late are ignored.
+    // If a finished worker begins again, the others wait for it again. A tick that it
+    // sent before and that arrives only now is ignored.
     uint64_t late = ++w->next_request;
     send_tick(w, 1, 7);
     assert_int_equal(lone_expect_ok(w), 7);
@@ -409,7 +411,7 @@ static void test_ssp(void **state)
     lone_close(w);
 }
 
-// A worker that has not begun delays no other worker; after its first tick it does.
+// A worker delays no other worker before its first tick, and may delay others after it.
 static void test_ssp_late_worker(void **state)
 {
     (void)state;
@@ -528,7 +530,8 @@ static void test_numbers_at_the_end(void **state)
     m.clock++;
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "there is no batch");
-    // The steps of two sessions have a limit, and a peer without a session has no clock.
+    // The sum of the steps of two sessions may not exceed a limit. A peer without a
+    // session may not send ticks.
     for (uint32_t i = 0; i < 2; i++) {
         struct msg_step step = {
             .epoch = w->epoch, .session = lone_session(i), .steps = INT64_MAX};

@@ -61,7 +61,7 @@ int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
     return 0;
 }
 
-// Numbers of a tick that is sent to another shard: session, request, clock.
+// A tick is sent to another shard as this many numbers: session, request, clock.
 enum { TICK_WORDS = 3 };
 
 int ssp_clock_get(const struct ssp_clock *c, struct buf *to)

@@ -15,8 +15,8 @@
 
 struct ssp_worker {
     uint64_t session;
-    // The worker's clock; SSP_FINISHED if it has finished, so that no other worker waits
-    // for it.
+    // The worker's clock. SSP_FINISHED if the worker has finished: then no
+    // other worker waits for it.
     uint64_t clock;
     uint64_t request; // request number of the worker's newest tick
     bool living;
@@ -31,7 +31,7 @@ struct ssp_clock {
     struct sessions workers;
     uint64_t slowest; // the smallest clock of living workers that count; SSP_FINISHED if
                       // there are none
-    bool all_count;   // for tests: workers that have sent no tick count, too
+    bool all_count;   // for tests: workers that have sent no tick count as well
 };
 
 #define SSP_CLOCK_INIT ((struct ssp_clock){.slowest = SSP_FINISHED})
@@ -48,19 +48,19 @@ int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n);
 int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
                    uint64_t clock);
 
-// ssp_clock_get appends the ticks, and ssp_clock_put merges those of another shard: for
-// each session it keeps the tick with the newest request. ssp_clock_put returns 0,
-// TUG_EDATA or TUG_ENOMEM.
+// ssp_clock_get appends the newest tick of each session to *to. ssp_clock_put merges the
+// ticks that another shard has appended: for each session it keeps the tick with the
+// larger request number. ssp_clock_put returns 0, TUG_EDATA or TUG_ENOMEM.
 int ssp_clock_get(const struct ssp_clock *c, struct buf *to);
 int ssp_clock_put(struct ssp_clock *c, struct stream *x, struct err *e);
 
-// Returns whether other workers must wait if this one is behind.
+// Returns whether other workers must wait for w when w is behind.
 static inline bool ssp_clock_counts(const struct ssp_clock *c, const struct ssp_worker *w)
 {
     return w->living && (w->ticked || c->all_count);
 }
 
-// Returns whether a pull at `clock` can be answered now.
+// Returns whether a pull of a worker at `clock` can be answered now.
 static inline bool ssp_clock_open(const struct ssp_clock *c, uint64_t clock,
                                   uint64_t staleness)
 {

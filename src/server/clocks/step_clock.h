@@ -19,7 +19,7 @@ struct step_clock {
     uint64_t ended; // steps of sessions that have ended, and of the save that was loaded
 };
 
-void step_clock_fini(struct step_clock *c); // a zeroed one is fine
+void step_clock_fini(struct step_clock *c); // *c may be zeroed
 
 // Sets the number of steps of a session; a smaller number than before is ignored. Returns
 // 0 or TUG_ENOMEM.
@@ -32,10 +32,10 @@ void step_clock_reach(struct step_clock *c, uint64_t least);
 void step_clock_begin(struct step_clock *c, uint64_t steps);
 uint64_t step_clock_sum(const struct step_clock *c);
 
-// step_clock_get appends the counts, and step_clock_put merges those of another
-// shard: for each session, and for the sum, the larger number of steps counts.
-// Sessions that are over in the roster r count only in the sum. step_clock_put
-// returns 0, TUG_EDATA or TUG_ENOMEM.
+// step_clock_get appends the numbers of steps to *to. step_clock_put merges the numbers
+// that another shard has appended: for each session, and for the sum, it keeps the larger
+// number. Steps of a session that has ended, by the roster r, count only in the sum.
+// step_clock_put returns 0, TUG_EDATA or TUG_ENOMEM.
 int step_clock_get(const struct step_clock *c, struct buf *to);
 int step_clock_put(struct step_clock *c, const struct roster *r, struct stream *x,
                    struct err *e);

@@ -44,7 +44,7 @@ static void test_sum(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// For all reports the sum grows and never overflows.
+// Whatever numbers of steps are reported, the sum never decreases or overflows.
 static void test_limit(void **state)
 {
     (void)state;

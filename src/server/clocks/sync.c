@@ -91,7 +91,7 @@ static int keep_values(struct shard *s, struct shard_request *q, struct contribu
         c->kept = van_keep(s->van, q->fresh);
         if (c->kept == NULL)
             return TUG_ENOMEM;
-    } else { // the body is kept already, and now belongs to the contribution
+    } else { // the message body is kept already, and now belongs to the contribution
         assert(q->kept != NULL); // no other contribution has taken it over
         c->kept = q->kept;
         q->kept = NULL;
@@ -131,10 +131,10 @@ static uint64_t parts_bytes(const struct sync_group *g, const struct msg_push *m
     return bytes;
 }
 
-// Refuses a part of the next batch, without a retry, if memory has no room for it beside
-// the parts that have arrived, not counting those that it replaces. Sending it again
-// would rarely help, because those parts stay until the batch is complete or a later part
-// replaces them. Requests that wait for the batch get the same error, which stays in
+// Refuses a part of the next batch if memory has no room for this part and the parts that
+// have arrived, without those that it replaces. The error does not ask the sender to
+// retry: that would rarely help, because the parts that have arrived stay until the batch
+// is complete. Requests that wait for the batch get the same error, which stays in
 // t->stuck until the batch is complete or dropped.
 static int check_batch_fits(struct shard *s, struct shard_table *t,
                             const struct sync_group *g, const struct msg_push *m,
@@ -156,8 +156,9 @@ static int check_batch_fits(struct shard *s, struct shard_table *t,
     return e->code;
 }
 
-// Takes room in the budget for a contribution, minus the `replaced` bytes of the parts
-// that it will replace; contribution_inherit transfers those.
+// Takes `bytes` minus `replaced` bytes from the budget for a contribution. `replaced` are
+// the counted bytes of the parts that the contribution will replace; contribution_inherit
+// transfers these bytes to it.
 static int contribution_count(struct shard *s, struct contribution *c, uint64_t bytes,
                               uint64_t replaced, bool early, struct err *e)
 {
@@ -285,8 +286,9 @@ static void apply_next(struct shard *s, struct shard_table *t, struct sync_group
     saves_look(s);
 }
 
-// Returns whether a save or an admin operation must come before the group's next batch. Both
-// wait for a batch of which a part is applied, so they do not stop such a batch.
+// Returns whether a save or an admin operation must come before the group's next batch.
+// This is false if some partitions have applied the batch, because saves and admin
+// operations wait for the end of such a batch.
 static bool must_stop(const struct shard *s, const struct shard_table *t,
                       const struct sync_group *g)
 {
@@ -327,8 +329,8 @@ void sync_apply(struct shard *s, struct shard_table *t)
     background_wake(s);
 }
 
-// Returns whether the push would open too many batches in some group. An idle group
-// counts only if the push has keys of it.
+// Returns whether the push would open too many batches in some group. An idle group is
+// checked only if the push has keys of the group.
 static bool is_ahead(const struct shard_table *t, const struct msg_push *m,
                      const struct keys *k)
 {
@@ -339,7 +341,8 @@ static bool is_ahead(const struct shard_table *t, const struct msg_push *m,
     return false;
 }
 
-// Counts the group's runs of a push, and those in which the push was applied before.
+// Counts the runs of a push that belong to the group, and those of them
+// that were applied before.
 static void count_runs(const struct shard_table *t, const struct sync_group *g,
                        const struct keys *k, const struct retries_push *known,
                        uint32_t *ret_runs, uint32_t *ret_applied)
@@ -354,8 +357,8 @@ static void count_runs(const struct shard_table *t, const struct sync_group *g,
     }
 }
 
-// Returns whether the group's partitions have not received the push yet; this includes
-// partitions without its keys.
+// Returns whether the group has not received the push yet. This does not depend on
+// whether the group has keys of the push.
 static bool lacks(const struct shard_table *t, const struct sync_group *g,
                   const struct msg_push *m, const struct keys *k,
                   const struct retries_push *known)
@@ -367,8 +370,8 @@ static bool lacks(const struct shard_table *t, const struct sync_group *g,
     return runs > 0 ? applied < runs : !sync_is_idle(t, g);
 }
 
-// Checks that the push fits every group that does not have it yet. Returns the number of
-// these groups and the first one.
+// Checks that every group that has not received the push yet can take it. Returns the
+// number of these groups and the first one.
 static int look_for_groups(struct shard *s, struct shard_table *t,
                            const struct msg_push *m, const struct keys *k,
                            const struct retries_push *known, uint64_t bytes,
@@ -399,8 +402,8 @@ static void give_to_group(struct shard *s, struct sync_group *g, const struct ms
     assert(sync_clock_has(&g->clock, m->clock, m->micro, m->micros));
 }
 
-// For tests: returns whether a shard with a single clock for the whole table would take
-// the push for a repeat.
+// For tests: returns whether a shard with one clock for the whole table, instead of one
+// for each group, would take the push for a repeat.
 static bool repeats_here(const struct shard *s, const struct shard_table *t,
                          const struct msg_push *m)
 {
@@ -465,7 +468,7 @@ enum outcome sync_push(struct shard *s, struct shard_request *q, struct shard_ta
     sync_apply(s, t);
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
-    // The number of updates of earlier batches that were left out.
+    // The answer has the number of updates of earlier batches that were left out.
     shard_ok(s, q, push_left_out(t));
     return ANSWERED;
 }

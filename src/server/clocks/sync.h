@@ -29,7 +29,7 @@ struct contribution {
 void contribution_drop(struct shard *s, struct contribution *c);
 // Returns the index of the partition's run; n_runs if the contribution has no keys there.
 uint32_t contribution_run(const struct contribution *c, uint32_t partition);
-// Makes a contribution to one partition, with one reference. It copies like->n keys with
+// Makes a contribution to one partition, with one reference: copies the like->n keys with
 // their values, and the other members of `like` that come from the push.
 int contribution_make(struct shard *s, const struct contribution *like,
                       uint32_t partition, size_t width, struct contribution **ret,

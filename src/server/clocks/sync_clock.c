@@ -49,8 +49,8 @@ bool sync_clock_has(const struct sync_clock *c, uint64_t clock, uint8_t micro,
     const struct sync_batch *b = &c->open[clock % SHARD_MAX_CLOCKS];
     if (clock < c->next)
         return true;
-    // Ranges are dyadic. So all micro-batches of this range have arrived if a part with a
-    // larger range has arrived, or parts with smaller ranges have.
+    // All micro-batches of this range may have arrived in a part with a larger range, or
+    // in several parts with smaller ranges.
     uint32_t bits = bits_of(micro, micros);
     return (b->covered & bits) == bits;
 }

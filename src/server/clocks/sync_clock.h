@@ -15,8 +15,8 @@
 #include "base/err.h"
 #include "server/shard.h"
 
-// The highest number of a batch; it leaves room to count the batches that follow without
-// overflow.
+// The highest number of a batch. It is so far below UINT64_MAX that the numbers of the
+// next batches do not overflow.
 #define SYNC_CLOCK_MAX (UINT64_MAX - UINT32_MAX)
 
 struct sync_part {
@@ -56,14 +56,14 @@ static inline bool sync_part_within(const struct sync_part *p, uint8_t micro,
     return p->micro >= micro && p->micro < micro + micros;
 }
 
-// Adds a contribution that was checked, is not ahead and has not arrived yet. Copies the
-// contributions that it replaces to ret_dropped (at most SHARD_MICROS), and returns their
-// number.
+// Adds a contribution. The caller has checked it with the functions above: it is valid,
+// not ahead and not there yet. Copies the contributions that it replaces (at most
+// SHARD_MICROS) to ret_dropped, and returns their number.
 uint32_t sync_clock_add(struct sync_clock *c, uint64_t clock, uint8_t micro,
                         uint8_t micros, void *what, void **ret_dropped);
 
 // sync_clock_complete returns whether the next batch is complete. sync_clock_advance
-// makes the batch after it the next one.
+// drops the next batch and makes the one after it the next.
 bool sync_clock_complete(const struct sync_clock *c);
 struct sync_batch *sync_clock_next(struct sync_clock *c);
 void sync_clock_advance(struct sync_clock *c);

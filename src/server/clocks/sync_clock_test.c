@@ -12,8 +12,7 @@
 
 enum { MICROS = SHARD_MICROS, ROUNDS = 20000 };
 
-// The micro-batches that have arrived, and how often each contribution was taken or
-// dropped.
+// A naive model of a sync_clock: the micro-batches that have arrived in each open batch.
 struct model {
     bool in[SHARD_MAX_CLOCKS][MICROS];
     uint64_t next;
@@ -28,7 +27,8 @@ static bool model_has(const struct model *m, uint64_t clock, uint32_t micro,
     return true;
 }
 
-// Checks that parts are sorted and disjoint, and cover what has arrived.
+// Checks that the parts of a batch are sorted and disjoint, and cover exactly the
+// micro-batches that have arrived.
 static void check_batch(const struct sync_batch *b, const bool in[MICROS])
 {
     uint32_t end = 0, covered = 0;
@@ -82,7 +82,8 @@ static void test_sync_clock(void **state)
         }
     }
     assert_true(m.next > 100);
-    // Each contribution was either dropped once, or belongs to an open batch.
+    // Each contribution that was added was dropped once or still belongs to an open
+    // batch.
     for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
         for (uint32_t p = 0; p < c.open[i].n; p++)
             --*(int *)c.open[i].parts[p].what;

@@ -120,8 +120,8 @@ static void test_waiting_pull_is_refused(void **state)
     lone_close(x.w);
 }
 
-// Expects a pull's answer: the rows after `batches` batches with all keys. Batch 0 has
-// also changed the last key.
+// Expects the answer to a pull: the rows after `batches` batches with all keys, and after
+// batch 0, which changed the last key only.
 static void check_pulled(struct world *x, uint32_t batches)
 {
     struct parcel *p = lone_expect(x->w, MSG_PULLED);
@@ -155,8 +155,8 @@ static void test_pulls_see_whole_batches(void **state)
     lone_close(x.w);
 }
 
-// If nothing of a batch could be applied yet, a pull of the rows after the previous batch
-// is still answered.
+// If no partition could apply a stuck batch, a pull of the rows after the previous
+// batch is still answered.
 static void test_nothing_applied(void **state)
 {
     (void)state;
@@ -199,8 +199,9 @@ static void test_admin_sees_whole_batches(void **state)
     }
 }
 
-// If a batch is applied in some partitions, the rest of it is applied before a waiting
-// admin operation or save, also if that must come before the batch.
+// If some partitions have applied a batch, the others apply it before a waiting
+// admin operation or save is carried out, even if the operation or save should have
+// come before the batch.
 static void test_begun_batch_goes_on(void **state)
 {
     (void)state;

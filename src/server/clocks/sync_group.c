@@ -14,7 +14,8 @@
 
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g)
 {
-    // Only a move can leave a group that no push will ever name.
+    // Only after a move can there be a group whose partitions have none of the
+    // fixed keys of all pushes.
     return g->away || (t->sync_moved && t->fixed_keys && !g->told);
 }
 

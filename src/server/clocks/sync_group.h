@@ -31,11 +31,11 @@ struct sync_group {
     // Whether a part of a batch has arrived. For a table with fixed_keys: whether its
     // partitions have some of the keys that all pushes have.
     bool told;
-    // The rows of the partition are here, but under this shard's roster the partition
+    // The rows of the partition are here, but by this shard's roster the partition
     // belongs to another shard, because it has just arrived or is about to leave.
-    // Parts of batches with this epoch do not cover the partition. While a partition
-    // belongs to this shard under its roster, but its rows are not here, parts of
-    // batches wait (moves/roles.h).
+    // Pushes with the epoch of this roster have no part for the partition. In the
+    // opposite case (the partition belongs to this shard, but its rows are not here)
+    // pushes wait (moves/roles.h).
     bool away;
     struct sync_group *next;
 };
@@ -46,7 +46,7 @@ bool sync_has_keys(const struct shard_table *t, uint32_t partition);
 // the table have the same keys (WIRE_KEYS_ONLY) and none of these keys is in
 // the group's partitions.
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g);
-// Returns whether a push or a pull has keys of the group.
+// Returns whether the keys k of a push or a pull include keys of the group.
 bool sync_has_runs(const struct shard_table *t, const struct sync_group *g,
                    const struct keys *k);
 // These functions return the number of the next batch in the partition that is furthest
@@ -56,23 +56,23 @@ uint64_t sync_least(const struct shard_table *t);
 uint64_t sync_most(const struct shard_table *t);
 bool sync_is_ahead(const struct shard_table *t, uint64_t clock);
 
-// sync_group_get appends the batches of a partition with all their parts, and
-// sync_group_put makes a group of them for a table of another shard. sync_group_put
-// returns 0, TUG_EDATA, TUG_ENOMEM or TUG_EIO (no room), and reserves memory to add up
-// the batches (sync_group_move.c).
+// sync_group_get appends the open batches of a partition, with all their parts, to *to.
+// sync_group_put makes a group from these bytes for the table of another shard.
+// sync_group_put returns 0, TUG_EDATA, TUG_ENOMEM or TUG_EIO (no room), and reserves
+// memory to add up the batches (sync_group_move.c).
 int sync_group_get(const struct shard_table *t, uint32_t partition, struct buf *to);
 int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
                    struct stream *x, struct sync_group **ret, struct err *e);
 void sync_group_free(struct shard *s, struct sync_group *g); // NULL is fine
-// Reserves the memory that the table needs when a partition arrives.
+// Reserves the memory that the table needs for the group of a partition that arrives.
 int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
 // Called when the rows of a partition have arrived, but not its parts of batches. Makes
 // an empty group, which is `away` until the roster names this shard as the owner.
 int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
                      struct err *e);
 // sync_leave is called when a partition has left the table; sync_arrive is called when a
-// partition has arrived with this group, which the table then owns. The store's partition
-// must have moved before.
+// partition has arrived with group g, which the table then owns. Before both calls, the
+// store must have given up or received the rows of the partition.
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);
 void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);
 // Called when the roster has changed. Partitions that have arrived may now belong to this
@@ -80,7 +80,8 @@ void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);
 // t->sync_split stays set, and no part of a batch may be taken before the next call has
 // succeeded.
 int sync_own(struct shard *s, struct shard_table *t);
-// Lets partitions that have the same parts as the common group join it.
+// Joins groups of single partitions that have the same parts as the common
+// group to the common group.
 void sync_join(struct shard *s, struct shard_table *t);
 
 #endif

@@ -88,7 +88,8 @@ static void close_two(struct lone *a, struct lone *b)
 {
     lone_forget(a);
     lone_forget(b);
-    // SIZE_MAX: lone_close(b) checks no memory; lone_close(a) checks the memory of both shards.
+    // With SIZE_MAX, lone_close(b) checks no memory; lone_close(a) then checks the
+    // memory of both shards.
     b->live = SIZE_MAX;
     lone_close(b);
     lone_close(a);
@@ -112,7 +113,7 @@ static void test_reserves_for_what_arrives(void **state)
     close_two(a, b);
 }
 
-// After a shard has lost all its partitions, no request waits there for a batch.
+// After a shard has lost all its partitions, no request at this shard waits for a batch.
 static void test_nothing_left(void **state)
 {
     (void)state;
@@ -148,8 +149,9 @@ static void test_nothing_left(void **state)
     close_two(a, b);
 }
 
-// The roster may arrive before the rows. Parts of batches then wait for the rows. With
-// the rows come the parts that had arrived at the other shard.
+// The roster that gives a partition to a shard may arrive before the rows of the
+// partition. Parts of batches then wait for the rows. With the rows come the parts that
+// had arrived at the other shard.
 static void test_roster_comes_first(void **state)
 {
     (void)state;
@@ -190,7 +192,7 @@ static void test_parts(void **state)
     lone_expect_ok(a);
     assert_int_equal(table_of(a)->sync.clock.next, 1);
     assert_int_equal(g->clock.next, 0);
-    // The roster gives it back before its rows have moved. The partition is now behind
+    // The roster gives the partition back before its rows have moved. It is now behind
     // the other partitions, which have received further parts.
     give(a, P, true);
     assert_false(g->away);
@@ -248,8 +250,8 @@ static void test_same_keys(void **state)
     close_two(a, b);
 }
 
-// The partition with those keys moves away and back. The partitions that stay do not wait
-// for batches of which they get no part.
+// The pushes of a table always have the same keys, all in partition P, which moves away
+// and back. The partitions that stay do not wait for batches of which they get no part.
 static void test_same_keys_move(void **state)
 {
     (void)state;
@@ -280,7 +282,8 @@ static void test_same_keys_move(void **state)
     lone_forget(a);
     lone_forget(b);
     assert_true(sync_is_idle(table_of(a), &table_of(a)->sync));
-    // Worker 1 sends it, because b would take worker 0's first number for a repeat.
+    // Worker 1 sends the push, because b would take a push with worker 0's
+    // first number for a repeat.
     send_part(b, 1, 1, SHARD_MICROS / 2, SHARD_MICROS / 2, &one, 1, WIRE_KEYS_ONLY);
     lone_expect_ok(b);
     for (uint64_t clock = 2; clock < 9; clock++) {
@@ -300,9 +303,9 @@ static void test_same_keys_move(void **state)
     close_two(a, b);
 }
 
-// In the same table, a partition without keys moves to a shard that gets no
-// pushes, and then a partition with keys follows. The first one must not delay the
-// pushes of the second.
+// The pushes of a table always have the same keys. A partition without these keys moves
+// to a shard that gets no pushes, and then a partition with these keys follows. The first
+// partition must not delay the pushes to the second.
 static void test_same_keys_follow(void **state)
 {
     (void)state;
@@ -355,8 +358,9 @@ static void expect_rows(struct lone *w, float expected)
     parcel_unpin(p);
 }
 
-// A pull of keys that a push has in each batch waits for the batch before, also after a move
-// and where no push has come yet, for instance because the push was sent to the old owner.
+// A pull of keys that are in each batch waits for the batch before its clock, even at a
+// shard that has just received the partition and no push, for instance because the push
+// was sent to the old owner.
 static void test_pull_waits_for_same_keys(void **state)
 {
     (void)state;

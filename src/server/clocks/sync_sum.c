@@ -33,7 +33,7 @@ enum {
 };
 
 struct sync_scratch {
-    size_t keys;  // most keys of a partition in all contributions together
+    size_t keys;  // capacity: keys of one partition in all contributions together
     size_t width; // floats per key
     // The distinct keys of a partition, the contributions that have each key (as bits),
     // and their positions, SHARD_MICROS for each key.
@@ -74,8 +74,8 @@ static struct sync_scratch *sync_sum_make(size_t keys, size_t width)
     struct sync_scratch *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return NULL;
-    x->keys = 2 * keys; // twice the number needed, so that slightly larger batches do
-                        // not allocate again
+    x->keys = 2 * keys; // twice the number needed now, so that slightly larger batches
+                        // need no new allocation
     x->width = width;
     x->entries = mem_array(x->keys, sizeof(*x->entries));
     x->has = mem_array(x->keys, sizeof(*x->has));
@@ -232,8 +232,8 @@ static bool scaled_by_rows(const struct shard_table *t)
     return steps;
 }
 
-// Returns whether the batch repeats an earlier pass. All contributions should have the
-// same flag; if they differ, the batch counts as new.
+// Returns whether the batch repeats examples of an earlier pass (the flag WIRE_AGAIN).
+// All contributions should have the same flag; if they differ, the batch counts as new.
 static bool comes_again(const struct merge *m)
 {
     bool again = true;
@@ -242,7 +242,7 @@ static bool comes_again(const struct merge *m)
     return again;
 }
 
-// Reduces the contributions to one value per weight, as the rule of the group requires:
+// Turns the sum of the contributions into the value that the update rule `kind` needs:
 // `sum` stays the sum, or becomes the last contribution, the mean, or the scaled sum.
 static void reduce(float scale, enum rule_kind kind, const float *last, uint32_t n_parts,
                    float *sum, uint32_t n)
@@ -290,8 +290,8 @@ static void add_up(const struct merge *m, uint64_t key, const uint32_t *at, uint
         ret[column] = from[n - 1][column];
 }
 
-// Collects the distinct keys of the partition's runs and the contributions that have
-// each. Returns the number of keys.
+// Collects the distinct keys of the partition's runs, and for each key the contributions
+// that have it. Returns the number of keys.
 static uint32_t sync_sum_collect(struct merge *m, uint32_t partition)
 {
     struct sync_scratch *x = m->s->sync;

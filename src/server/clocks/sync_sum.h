@@ -17,7 +17,7 @@ struct sync_scratch;
 // t->stuck has the reason, and the next call continues with the partitions that have
 // not applied the batch.
 int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g);
-// Reserves the memory for adding up a push's batch; k are the keys of the push.
+// Reserves the memory to add up the batch of the push m; k are the keys of the push.
 int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
                  const struct msg_push *m, const struct keys *k);
 // Reserves memory to add up the open batches of a group that arrives with a partition.

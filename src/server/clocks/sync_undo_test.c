@@ -53,8 +53,8 @@ static struct bad draw_bad(const struct lone *w, uint64_t seed)
     return b;
 }
 
-// Sends the contribution of worker `part` to partitions before `end`. The values of keys
-// in `bad` are finite, but their sum with those of another worker is not.
+// Sends the contribution of worker `part` to the partitions below `end`. For the keys in
+// `bad`, each worker's values are finite, but their sum is not.
 static void contribute(struct lone *w, uint64_t clock, uint32_t part, uint32_t end,
                        const struct bad *bad)
 {

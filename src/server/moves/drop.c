@@ -13,7 +13,7 @@
 // again after this pause.
 #define RETRY_NS (SECOND_NS / 100)
 
-// Removes the batches and other state that a table has for a partition
+// Removes the open batches and other state that a table still has for a partition
 // whose rows were removed.
 static void forget_table(struct shard *s, struct shard_table *t, uint32_t partition)
 {
@@ -23,8 +23,8 @@ static void forget_table(struct shard *s, struct shard_table *t, uint32_t partit
     tables_measure(s, t);
 }
 
-// Removes about `rows` rows of a partition. *ret_left is false after the last rows; then
-// this shard has nothing of the partition.
+// Removes about `rows` rows of a partition. Sets *ret_left to whether rows are left; if
+// not, all other state of the partition was removed as well.
 static int drop_some(struct shard *s, enum wire_space space, uint32_t partition,
                      uint32_t rows, bool *ret_left, struct err *e)
 {

@@ -100,8 +100,8 @@ bool moves_closed(struct shard *s, van_link link, const struct err *why)
     return l != NULL && session_closed(&l->s, link, why, s->now);
 }
 
-// Passes a message of a source to the move that it is about: the number of a question is
-// that of its move.
+// Passes an answer of a source to the move that it is about. The request number of the
+// answer is the id of the move.
 static void take(struct shard *s, const struct source_link *l,
                  const struct van_message *x, bool greeted)
 {

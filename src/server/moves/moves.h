@@ -46,7 +46,7 @@ struct outgoing {
     struct buf bytes;
     uint64_t sent;
     bool asked;   // the target has asked for a piece at least once
-    bool handing; // the records are complete, and requests for the partition wait
+    bool handing; // all records are written, and requests for the partition wait
     // Under the roster, the partition belongs to the target, and its rows
     // must be dropped here.
     bool gone;
@@ -55,14 +55,17 @@ struct outgoing {
 };
 
 enum incoming_state {
-    INCOMING_COPIES, // gets records of rows and pushes
-    // Gets these records, and asks the scheduler whether the partition may be handed over.
+    INCOMING_COPIES, // this shard fetches records of rows and pushes
+    // This shard still fetches such records, and asks the scheduler whether the source
+    // may hand the partition over.
     INCOMING_ASKS,
-    // Gets the last records, after which the source serves no request for the partition.
+    // This shard fetches the last records. The source no longer serves
+    // requests for the partition.
     INCOMING_ENDS,
     INCOMING_HERE,   // all records of the partition are applied
     INCOMING_FAILED, // failed: the scheduler must be told `why`
-    INCOMING_OVER,   // the scheduler has given the move up; the next roster will lack it
+    INCOMING_OVER,   // the scheduler has given the move up; the next roster will not have
+                     // the move
     // The move is not in the roster any more, and the rows must be dropped here.
     INCOMING_DROPS,
 };
@@ -71,8 +74,8 @@ enum incoming_state {
 struct source_link {
     struct source_link *next;
     uint32_t node;
-    uint32_t users;   // moves that fetch over it
-    uint64_t idle_at; // time since which it has none
+    uint32_t users;   // number of moves that use the session
+    uint64_t idle_at; // time since which no move uses the session
     struct session s;
 };
 
@@ -88,7 +91,7 @@ struct incoming {
     struct buf bytes;
     bool last;       // the source will append nothing to the first n bytes
     bool behind;     // `bytes` has a complete record that is not applied yet
-    uint64_t due;    // time of the next question to the source
+    uint64_t due;    // time of the next request to the source
     uint64_t try_at; // time at which to apply `bytes`
     // Time at which to report the state to the scheduler; VAN_NEVER: it was reported.
     uint64_t say_at;
@@ -107,8 +110,8 @@ struct moves {
 };
 
 void moves_close(struct shard *s);
-// Called when a push was applied to the first n of its keys: appends these to the records
-// of the partitions that are being copied.
+// Called when the first n keys of a push were applied: appends these keys and their
+// values to the records of the partitions that are being copied.
 void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
                 size_t n);
 // Called when tables or rows of a space change in another way, which `what` names: breaks
@@ -145,7 +148,8 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
 
 // Returns the session with a node for one more move, closed at first; NULL if memory is out.
 struct source_link *source_link_take(struct shard *s, uint32_t node);
-// Ends the use of m's session, if it has one. It stays open for the next move for a while.
+// Ends m's use of its session, if it has one. The session stays open for a
+// while for the next move.
 void source_link_leave(struct shard *s, struct incoming *m);
 // Connects sessions that are used, and closes others. Returns when to call it again.
 uint64_t source_links_tick(struct shard *s);

@@ -107,8 +107,8 @@ static void expect_nothing(struct lone *w)
     parcel_unpin(p);
 }
 
-// Gets the records of the partition that the source has now, or all up to the end if
-// `finish`.
+// Gets the records of the partition that the source has now. `finish`: asks the source to
+// hand the partition over, and gets all its records.
 static void fetch(struct lone *w, bool finish, struct buf *bytes)
 {
     for (bool last = false; !last;) {
@@ -138,8 +138,8 @@ static void send_all(struct lone *w)
     assert_null(w->sent);
 }
 
-// The records contain the pushes from before the copy and those from after its begin:
-// each row has this sum.
+// Checks that the records contain the pushes from before the copy and those made during
+// it: each row must be `sum`.
 static void check_records(const struct buf *bytes, float sum)
 {
     struct lone *b = lone_open_shard(BITS, &plain);
@@ -167,11 +167,13 @@ static void test_source_gives(void **state)
     struct buf bytes = BUF_INIT(64 << 20);
     push(w);
     lone_expect_ok(w);
-    // MOVE + 1: a move that this shard's roster does not have, perhaps because the roster is older.
+    // MOVE + 1 is a move that this shard's roster does not have, as if the
+    // target's roster were newer.
     want(w, MOVE + 1, 0, true);
     expect_nothing(w);
     fetch(w, false, &bytes);
-    push(w); // a push is served while its rows are copied, and its record follows theirs
+    push(w); // is served while rows are copied; its record follows the records of the
+             // rows
     lone_expect_ok(w);
     fetch(w, false, &bytes);
     push(w);
@@ -185,7 +187,7 @@ static void test_source_gives(void **state)
     assert_true(n > 0);
     lone_send_pull(w, 1, &pull);
     parcel_unpin(lone_expect(w, MSG_PULLED));
-    size_t len = bytes.len; // the target asks for the last bytes a second time
+    size_t len = bytes.len; // the target now asks for the last bytes a second time
     bytes.len = before;
     fetch(w, true, &bytes);
     assert_int_equal(bytes.len, len);
@@ -195,7 +197,7 @@ static void test_source_gives(void **state)
     parcel_unpin(lone_expect(w, MSG_ROSTER)); // pull
     parcel_unpin(lone_expect(w, MSG_ROSTER)); // step
     lone_expect_ok(w);                        // day
-    parcel_unpin(lone_expect(w, MSG_ROSTER)); // the part of a batch
+    parcel_unpin(lone_expect(w, MSG_ROSTER)); // push of a part of a batch
     assert_null(w->sent);
     assert_null(w->shard->moves.out);
     assert_null(shards_row(w->shard, T, keys[0]));
@@ -241,9 +243,10 @@ static void test_source_refuses(void **state)
     fetch(w, true, &bytes);
     want(w, MOVE, bytes.len + 8, true);
     lone_expect_refusal(w, TUG_EUSAGE, "has no bytes from byte");
-    want(w, MOVE, bytes.len, true); // answered without bytes: the target has all of them
+    want(w, MOVE, bytes.len, true); // answered without bytes, because the target has all
+                                    // bytes
     parcel_unpin(lone_expect(w, MSG_PARCEL));
-    want(w, MOVE, 0, true); // a question over a link that broke gets no answer with bytes
+    want(w, MOVE, 0, true); // a late request, sent over a link that broke, gets no bytes
     expect_nothing(w);
     // The roster now has a move of this partition from another server to this one.
     w->move.to = ME;
@@ -299,8 +302,8 @@ static void test_source_breaks(void **state)
     lone_close(w);
 }
 
-// A save that ends a day breaks the move when it begins: the day has ended here, also if the
-// save fails later.
+// A save that ends a day breaks the move when the save begins, because the day has then
+// ended at the source even if the save fails later.
 static void test_save_of_a_day(void **state)
 {
     (void)state;
@@ -342,8 +345,9 @@ static void test_source_of_other_space(void **state)
     lone_close(w);
 }
 
-// A push waits because one of its partitions moves: later requests of its worker must not
-// overtake it, also where their keys do not move, neither before nor after the move.
+// A push waits because one of its partitions moves. Later requests of the same
+// worker must not overtake the push, even if their keys do not move, and not after
+// the end of the move either.
 static void test_source_keeps_order(void **state)
 {
     (void)state;
@@ -386,14 +390,15 @@ static void test_source_keeps_order(void **state)
 // The messages that the simulated scheduler and source send and have received.
 static struct play {
     struct buf bytes;    // the records: rows, a push, and the facts
-    size_t rows, pushed; // where the rows end, and where the push ends
+    size_t rows, pushed; // offsets of the end of the rows and of the end of the push
     size_t limit;        // number of bytes that the source has written
-    uint64_t total;      // number of bytes that the source announces; 0: `limit`
+    uint64_t total;      // number of bytes that the source announces; 0: as many as
+                         // `limit`
     enum wire_moved word;
     uint32_t said[4]; // how often the shard has told the scheduler each state
-    int code;         // the code of the last such report
-    bool finish;      // the source was asked for the end
-    int hellos;       // greetings of the shard
+    int code;         // the error code in the shard's last report to the scheduler
+    bool finish;      // the shard has asked the source to hand the partition over
+    int hellos;       // number of HELLO messages that the shard has sent
 } play;
 
 static void begin_play(void)
@@ -494,7 +499,8 @@ static void test_target_gets(void **state)
     go_on(w);
     assert_non_null(shards_row(w->shard, T, keys[0]));
     assert_true(play.said[WIRE_MOVE_COPIED] > 1 && !play.finish);
-    play.limit = play.pushed; // the source serves pushes meanwhile, and appends them
+    play.limit = play.pushed; // the source has meanwhile served a push, and appended its
+                              // record
     go_on(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
     play.word = WIRE_MOVE_GO_ON;
@@ -520,7 +526,7 @@ static void test_target_gets(void **state)
     lone_close(w);
 }
 
-// A move that is given up leaves nothing behind, in each of its phases.
+// A move that is given up leaves nothing behind, in whichever phase it was.
 static void test_target_loses(void **state)
 {
     (void)state;
@@ -572,7 +578,7 @@ static void test_moves_share_a_link(void **state)
         if (breaks)
             w->h.closed(w->h.ctx, OTHER_LINK, &why, w->now);
         for (int i = 0; i < (breaks ? 1 : 2); i++)
-            go_on(w); // 0.8 s each
+            go_on(w); // each call takes 0.8 s of simulated time
         assert_null(w->shard->moves.sources);
         assert_int_equal(play.hellos, 1);
         lone_close(w);
@@ -617,8 +623,8 @@ static void test_target_fails(void **state)
     buf_free(&play.bytes);
 }
 
-// Pretends that an admin operation is under way and gets no time; or, without
-// `on`, that it has ended.
+// `on`: pretends that an admin operation is under way and makes no progress. Otherwise
+// pretends that the operation has ended.
 static void occupy(struct lone *w, struct shard_table *t, bool on)
 {
     t->turn.on = t->work = on;
@@ -651,8 +657,8 @@ static void test_target_waits(void **state)
     lone_close(w);
 }
 
-// Rows that a roster took away must go before the partition can come back. The target
-// reports to the scheduler while it waits.
+// Rows that a roster took away from this shard must be dropped before the partition can
+// come back. Until then the target waits, and reports to the scheduler.
 static void test_target_is_not_clear(void **state)
 {
     (void)state;

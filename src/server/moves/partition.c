@@ -261,8 +261,9 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     return 0;
 }
 
-// Reserves memory for the index of as many rows in each of the partitions that this shard
-// will have, because an index that grows row by row is several times slower.
+// Reserves memory for the index, assuming that each partition that this shard will
+// have has as many rows as this one. An index that grows row by row would be
+// several times slower.
 static void arrival_reserve_rows(const struct arrival *a, const struct shard_table *t,
                                  uint64_t rows)
 {
@@ -349,9 +350,9 @@ static bool are_of(const struct shard_table *t, uint32_t partition, const uint64
 }
 
 // Applies a push that the other shard has applied. The push is not looked up in this
-// shard's records of applied pushes: their low-water marks may be ahead because of other
-// partitions. Its learning rate is that of the table's step at the other shard, because
-// this shard may have counted fewer or more steps.
+// shard's records of applied pushes, because pushes to other partitions may have raised
+// the low-water marks beyond it. The learning rate is that of the table's step at the
+// other shard, because this shard may have counted fewer or more steps.
 static int put_push(struct arrival *a, struct err *e)
 {
     struct push_head h;
@@ -388,7 +389,8 @@ static int put_push(struct arrival *a, struct err *e)
     return rc;
 }
 
-// Returns the table that the next number names, if it is one of the partition.
+// Takes the next number of the record. Returns the table with this number, or NULL if the
+// partition's space has no such table.
 static struct shard_table *take_table(struct arrival *a)
 {
     uint64_t id;
@@ -423,7 +425,7 @@ static int put_removed(struct arrival *a, struct err *e)
     const uint64_t *keys = stream_take(&a->x, n, sizeof(*keys));
     if (keys == NULL || n > KEYS_MAX || !are_of(t, a->partition, keys, (uint32_t)n))
         return stream_damaged(e);
-    for (uint64_t i = 0; i < n; i++) // one at a time, because a key may occur twice
+    for (uint64_t i = 0; i < n; i++) // one key at a time, because a key may occur twice
         TRY(store_remove(t->store, keys + i, 1, e));
     return 0;
 }
@@ -456,8 +458,9 @@ static bool has_arrived(const struct arrival *a, const struct shard_table *t)
     return false;
 }
 
-// Returns whether this shard has a partition of the space, or rows of an arriving one
-// other than `arrives`. If so, it may need tables that this record lacks.
+// Returns whether this shard owns a partition of the space, or has rows of an
+// arriving partition other than `arrives`. If so, the shard may need tables
+// that this record lacks.
 static bool has_some(const struct shard *s, enum wire_space space, uint32_t arrives)
 {
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
@@ -469,8 +472,9 @@ static bool has_some(const struct shard *s, enum wire_space space, uint32_t arri
     return false;
 }
 
-// A table that the record lacks was dropped, or was made on this shard and not yet on the
-// other one; in the second case the other shard has no rows of the table.
+// Called for a table that the record lacks. Either the table was dropped at the
+// other shard, or it was made at this shard and not yet at the other, which
+// then has no rows of it.
 static void settle_other(struct arrival *a, struct shard_table *t, bool alone)
 {
     if (alone && background_free(t)) {
@@ -494,7 +498,8 @@ static void settle(struct arrival *a)
         if (a->tables[i].g != NULL) {
             sync_leave(s, t, a->partition);
             sync_arrive(s, t, a->tables[i].g);
-            // The table's open batches may be complete without the partition.
+            // The table's open batches may be complete now that the partition
+            // has a group of its own.
             background_again(s, t->spec.id);
         }
         t->changed_at[a->partition] = ++t->version;
@@ -537,7 +542,7 @@ static int put_record(struct arrival *a, uint64_t kind, struct err *e)
     return rc;
 }
 
-// Returns the bytes of the first record; 0 if it is not complete.
+// Returns the size of the first record in bytes; 0 if the record is not complete.
 static size_t first_record(const char *bytes, size_t n)
 {
     struct record_head h;

@@ -24,10 +24,11 @@ struct store_push;
 // Only then may rows be copied, put or dropped.
 bool partition_is_free(const struct shard *s, enum wire_space space);
 
-// These functions append a record of a partition whose rows this shard has: its rows;
-// keys [first, first + n) of a push, all of this partition; or its facts. The length of
-// *to must be a multiple of 8, and is one afterwards. They return 0, TUG_ENOMEM, TUG_EIO
-// (rows on disk) or TUG_EDATA (*to would exceed its maximum); then *to is unchanged.
+// These functions append a record of a partition whose rows this shard has: of its
+// rows; of keys [first, first + n) of a push, all of them in this partition; or of its
+// facts. The length of *to must be a multiple of 8 and stays one. They return 0, or
+// with *to unchanged TUG_ENOMEM, TUG_EIO (rows on disk could not be read) or TUG_EDATA
+// (*to would exceed its maximum).
 int partition_get_rows(struct shard *s, enum wire_space space, uint32_t partition,
                        struct buf *to, struct err *e);
 int partition_get_push(const struct shard *s, const struct shard_table *t,
@@ -39,8 +40,8 @@ int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partiti
 // Returns the number of values of each key of a push.
 uint32_t partition_push_width(const struct shard_table *t, const struct store_push *p);
 
-// Checks that rows of n more bytes are within the limit of the shard (--memory). Returns 0
-// or TUG_ENOMEM.
+// Checks that n more bytes of rows are within the shard's limit (--memory).
+// Returns 0 or TUG_ENOMEM.
 int partition_fits(const struct shard *s, uint64_t n, struct err *e);
 
 // Applies the complete records at the start of n bytes, after checking them. `bytes` must
@@ -55,13 +56,13 @@ int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
                   struct err *e);
 
 // Does what partition_put does, for the first record only; *ret_used is 0 if the record
-// is not complete. partition_has_record returns whether it is complete.
+// is not complete. partition_has_record returns whether the first record is complete.
 int partition_put_one(struct shard *s, enum wire_space space, uint32_t partition,
                       const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
                       struct err *e);
 bool partition_has_record(const void *bytes, size_t n);
 
-// Removes rows of a partition for the time of one slice, unless a save still reads them.
+// Removes rows of a partition for at most MOVES_NS, unless a save still reads them.
 // Returns when to call it again; VAN_NEVER if nothing is left.
 uint64_t partition_drop_slice(struct shard *s, enum wire_space space, uint32_t partition);
 

@@ -14,7 +14,7 @@
 
 struct table_copy {
     uint32_t table;
-    // The copy of the table's rows; NULL: all of them were copied.
+    // The state of copying the table's rows; NULL: all rows were copied.
     struct parcel_copy *rows;
 };
 

@@ -18,16 +18,16 @@ struct shard;
 struct shard_table;
 struct store_push;
 
-// Begins a copy, and appends its first record. partition_copy_next appends a slice. At
-// both calls the partition must be free (partition_is_free). Both return 0, or an error
-// after which the copy must be closed.
+// partition_copy_open begins a copy and appends its first record to *to.
+// partition_copy_next appends a slice of the rows. Both need a free partition
+// (partition_is_free), and return 0, or an error after which the copy must be closed.
 int partition_copy_open(struct partition_copy **ret, struct shard *s,
                         enum wire_space space, uint32_t partition, struct buf *to,
                         struct err *e);
 int partition_copy_next(struct partition_copy *c, struct buf *to, struct err *e);
 // Returns whether all tables were copied.
 bool partition_copy_done(const struct partition_copy *c);
-// Returns about how many bytes are left; 0 if c is NULL.
+// Returns about how many bytes are still to be copied; 0 if c is NULL.
 uint64_t partition_copy_left(const struct partition_copy *c);
 void partition_copy_close(struct partition_copy *c); // NULL is fine
 // Called when keys [first, first + n) of a push, all of this partition, were applied:

@@ -149,14 +149,15 @@ static void close_both(struct lone *a, struct lone *b)
     lone_close(a);
 }
 
-// A shard that owns no partition of the space makes the tables that it lacks, and removes
-// those that the record lacks.
+// When a partition arrives at a shard that owns no partition of the space, the
+// shard makes the tables of the record that it lacks, and removes the tables
+// that the record lacks.
 static void test_round_trip(void **state)
 {
     (void)state;
     struct lone *a = open_full(), *b = open_with(0, &plain);
     struct table_spec other = lone_plain_spec(9, WIRE_ASYNC, WIDTH);
-    // The record lacks this table, as if it was dropped at the other shard.
+    // The record lacks this table, as if the other shard had dropped the table.
     lone_make_table(b, &other);
     train(a);
     struct buf x = bytes_of(a);
@@ -171,7 +172,8 @@ static void test_round_trip(void **state)
     assert_int_equal(b->shard->tables[SSP]->ssp.slowest, 3);
     assert_int_equal(partition_drop(a->shard, WIRE_SPACE_SPARSE, P, &e), 0);
     assert_int_equal(roles_of(&a->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
-    // The partition moves back. The first shard already has more than the records.
+    // The partition moves back. The first shard still has other partitions, and tables
+    // and sessions that the records contain.
     if (put(a, &x, &e) != 0)
         fail_msg("%s", e.text);
     struct buf z = bytes_of(a);
@@ -211,7 +213,7 @@ static void test_exactly_once(void **state)
     close_both(a, b);
 }
 
-// No allocation that fails leaves rows or batches behind.
+// If an allocation fails while a partition arrives, no rows or batches of it stay.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -242,8 +244,8 @@ static void test_allocations(void **state)
     close_both(a, b);
 }
 
-// Corrects the hashes, as a forger would do it: a head has seven numbers, the last two of
-// which are the length and the hash of the bytes that follow.
+// Corrects the hashes of damaged records, as a forger would. The head of a record has
+// seven numbers; the last two are the length and the hash of the bytes that follow.
 static void forge(struct buf *x)
 {
     enum { HEAD = 7, N = 5 };
@@ -305,8 +307,8 @@ static void test_no_room(void **state)
     close_both(a, b);
 }
 
-// A push that follows the rows is applied with the learning rate of the source's step,
-// however many steps the other shard has counted.
+// A push that follows the rows of a partition is applied with the learning rate of the
+// source's step, however many steps the target has counted.
 static void test_steps_of_pushes(void **state)
 {
     (void)state;

@@ -16,19 +16,20 @@ struct keys;
 enum moves_role {
     ROLE_AWAY, // the partition's rows are not here
     ROLE_HERE, // the partition's rows are here
-    // The partition's rows are here and about to be another shard's, so
-    // they must not change.
+    // The partition's rows are here and must not change, because another
+    // shard is taking them over.
     ROLE_HANDING,
 };
 
 struct roles {
-    uint8_t *of[WIRE_SPACES]; // enum moves_role of each partition; NULL until roles_open
+    uint8_t *of[WIRE_SPACES]; // enum moves_role of each partition of a space; NULL until
+                              // roles_open
     // The number of partitions that this shard owns but whose requests must wait, because
     // their rows have not arrived or are leaving; for each space, and in all.
     uint32_t unsettled[WIRE_SPACES], n_unsettled;
 };
 
-// Opens the record: the partitions that node `me` owns are here. Returns 0 or TUG_ENOMEM.
+// Makes the roles: partitions that node `me` owns get ROLE_HERE. Returns 0 or TUG_ENOMEM.
 int roles_open(struct roles *x, const struct roster *r, uint32_t me);
 void roles_close(struct roles *x); // a zeroed one is fine
 

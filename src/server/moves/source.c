@@ -17,7 +17,7 @@
 
 // PIECE_BYTES: most bytes of a message. AHEAD_BYTES: bytes that are copied before the
 // target asks for them. LOG_BYTES: most bytes of pushes that are kept for a slow target.
-// LOG_LEAST: bytes of them that are kept even if --memory is smaller.
+// LOG_LEAST: bytes of pushes that may be kept even if --memory has no room for them.
 enum { PIECE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
 enum { LOG_BYTES = 256 << 20, LOG_LEAST = 8 << 20 };
 
@@ -37,8 +37,8 @@ static const struct roster_move *move_of(const struct roster *r, uint64_t id)
     return NULL;
 }
 
-// Answers that there are no bytes yet. If the target or this shard has a newer roster
-// than the other, the target asks again when both have it.
+// Answers that there are no bytes yet; the target will ask again. This is also the answer
+// if the rosters of the target and this shard differ.
 static enum outcome answer_nothing(struct shard *s, const struct shard_request *q)
 {
     struct msg_parcel m = {.move = q->m->move_wanted.move, .at = q->m->move_wanted.at};
@@ -98,7 +98,7 @@ static int outgoing_begin(struct shard *s, const struct roster_move *move,
     return 0;
 }
 
-// Copies rows until there are enough for the next piece, which begins at byte `at`.
+// Copies rows until there are enough bytes for the next piece, which begins at byte `at`.
 static int copy(struct shard *s, struct outgoing *o, uint64_t at, struct err *e)
 {
     uint64_t begun = moves_slice_begin(s);
@@ -127,8 +127,9 @@ static int hand_over(struct shard *s, struct outgoing *o, struct err *e)
     return 0;
 }
 
-// Forgets the bytes before `at`, which have arrived. Moving the others within the buffer
-// costs as much as sending them, so it is done only when half of the bytes have arrived.
+// Frees the bytes before `at`, which have arrived at the target. This moves the other
+// bytes within the buffer, which costs as much as sending them, so it is done only when
+// half of the bytes have arrived.
 static void forget(struct outgoing *o, uint64_t at)
 {
     uint64_t n = at - o->sent;
@@ -184,7 +185,8 @@ enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
     else if (o == NULL)
         outgoing_begin(s, move, &o, &e);
     if (e.code == 0 && m->at < o->sent)
-        return answer_nothing(s, q); // the question came over a link that has broken
+        return answer_nothing(s, q); // a late request that came over a link that has
+                                     // broken
     if (e.code == 0 && prepare(s, m, o, &e) == 0)
         return answer_piece(s, q, o);
     shard_refuse(s, q, &e);
@@ -199,8 +201,8 @@ static size_t first_of(const struct shard_table *t, const uint64_t *keys, size_t
     return search_first(0, n, i, store_partition(t->store, keys[i]) >= partition);
 }
 
-// Returns how many bytes may be kept for targets, beside rows, within --memory. A server
-// that is full can still be drained.
+// Returns how many bytes of pushes may be kept for targets: what --memory leaves beside
+// the rows, but at least LOG_LEAST, so that partitions can leave a full server.
 static uint64_t log_room(const struct shard *s)
 {
     uint64_t left = s->o.max_bytes > s->bytes ? s->o.max_bytes - s->bytes : 0;
@@ -255,8 +257,8 @@ void outgoing_free(struct shard *s, struct outgoing **at)
     pending_wake(s, WANTS_MOVE);
 }
 
-// Ends the moves that the roster does not have any more: the partition belongs to this
-// shard again, or is dropped.
+// Ends the moves that the roster does not have any more. The partition of such a move
+// stays here, or is dropped if it belongs to another shard now.
 void outgoing_follow(struct shard *s, const struct roster *r)
 {
     for (struct outgoing **at = &s->moves.out; *at != NULL;) {

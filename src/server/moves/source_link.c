@@ -66,7 +66,8 @@ static uint64_t connect(struct shard *s, struct source_link *l)
     if (l->s.state == SESSION_CLOSED && l->s.due <= s->now && n != NULL)
         (void)session_dial(&l->s, n->address, DIAL_NS, s->now);
     uint64_t next = session_tick(&l->s, s->now);
-    // The session waits before it dials again, or the roster does not have the source.
+    // Either the session waits before it dials again, or the roster does not have the
+    // source.
     if (l->s.state == SESSION_CLOSED)
         return l->s.due > s->now ? l->s.due : s->now + ABSENT_NS;
     return next;
@@ -85,7 +86,7 @@ uint64_t source_links_tick(struct shard *s)
         struct source_link *l = *at;
         if (!is_over(s, l))
             next = clock_earlier(next, connect(s, l));
-        if (is_over(s, l)) { // from the beginning, or because the link broke just now
+        if (is_over(s, l)) { // now, or already before connect()
             *at = l->next;
             session_end(&l->s);
             mem_free(l);

@@ -12,8 +12,8 @@
 
 enum { STREAM_ALIGN = 8 };
 
-// These functions append n bytes, with zeros up to the next multiple of 8; or numbers.
-// They return what buf_add returns.
+// stream_add appends n bytes, and zeros up to the next multiple of 8; stream_add_u64s
+// appends n numbers. Both return what buf_add returns.
 int stream_add(struct buf *to, const void *bytes, size_t n);
 int stream_add_u64s(struct buf *to, const uint64_t *x, size_t n);
 

@@ -12,14 +12,14 @@
 #include "server/shard_internal.h"
 
 #define MS (SECOND_NS / 1000)
-#define ASK_AGAIN_NS (2 * SECOND_NS) // between repeats of an unanswered question
+#define ASK_AGAIN_NS (2 * SECOND_NS) // pause before an unanswered request is repeated
 #define NOTHING_NS (10 * MS)         // pause after an answer without bytes
 #define WAIT_NS (5 * MS)             // pause after the scheduler's answer "not yet"
 #define PROGRESS_NS (500 * MS)       // interval of reports about progress
 
-// The partition can be handed over when the source has at most FEW_BYTES more: they take
-// a few ms. While complete records of STAGE_BYTES wait to be applied, no further bytes
-// are fetched.
+// FEW_BYTES: the partition can be handed over when the source has at most this many bytes
+// left, which take a few ms. STAGE_BYTES: while complete records of this size wait to be
+// applied, no further bytes are fetched.
 enum { FEW_BYTES = 1 << 20, STAGE_BYTES = 2 << 20 };
 
 // ---------------------------------------------------------------- the scheduler
@@ -41,8 +41,8 @@ void incoming_fail(struct shard *s, struct incoming *m)
     m->say_at = s->now;
 }
 
-// Called when the scheduler has given the move up. An installed partition stays until the
-// roster, too, says that the move was given up.
+// Called when the scheduler has given the move up. If all rows have arrived, they stay
+// until the roster says as well that the move was given up.
 static void incoming_give_up(struct shard *s, struct incoming *m)
 {
     m->say_at = VAN_NEVER;
@@ -126,9 +126,9 @@ static void ask(struct shard *s, struct incoming *m)
     van_send(s->van, m->source->s.link, MSG_MOVE_WANTED, m->move.id, &x, NULL);
 }
 
-// Keeps bytes until their record is complete. Rows must be within the limit
-// (--memory) when they are applied; before that only a few MiB are kept, unless
-// one record is larger.
+// Keeps bytes until their record is complete. Rows count against --memory when they are
+// applied. Before that only a few MiB are kept, except that a record may be larger; the
+// bytes of such a record are checked here.
 static int take_piece(struct shard *s, struct incoming *m, const struct msg_parcel *x,
                       struct err *e)
 {
@@ -172,7 +172,8 @@ static int apply_some(struct shard *s, struct incoming *m, bool *ret_settled)
         memmove(m->bytes.data, m->bytes.data + at, m->bytes.len - at);
     m->bytes.len -= at;
     m->behind = !*ret_settled && partition_has_record(m->bytes.data, m->bytes.len);
-    if (m->behind) // later requests for the partition wait at the end of the list
+    if (m->behind) // records are left; at the end of a move they are applied at once,
+                   // because requests wait
         m->try_at = m->state == INCOMING_ENDS ? s->now : moves_slice_end(s, begun);
     return rc;
 }
@@ -222,7 +223,7 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
         return;
     }
     if (x->type != MSG_PARCEL || p->move != m->move.id || p->at != m->n || m->last)
-        return; // an answer to an earlier question, which is not needed any more
+        return; // an answer to an earlier request, which is not needed any more
     if (p->bytes.n == 0 && !p->last) {
         m->due = s->now + NOTHING_NS;
         if (m->state == INCOMING_COPIES && m->n > 0)
@@ -236,14 +237,16 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
     if (!m->behind)
         m->try_at = s->now;
     if (m->last || is_full(m))
-        m->due = VAN_NEVER; // if enough bytes wait here, apply() asks for more later
+        m->due = VAN_NEVER; // after the last bytes, no more; else apply() asks for more
+                            // when few bytes wait here
     else if (m->n < m->total)
         ask(s, m);
     else
         m->due = m->state == INCOMING_ENDS ? s->now : s->now + NOTHING_NS;
 }
 
-// Asks for more when that is due. source_links_tick() opens the session.
+// Asks the source for more bytes when m->due has come. source_links_tick() opens the
+// session.
 static uint64_t fetch(struct shard *s, struct incoming *m)
 {
     if (m->source->s.state != SESSION_OPEN)
@@ -285,8 +288,8 @@ static bool goes(const struct shard *s, const struct roster_move *move)
     return o != NULL;
 }
 
-// Drops rows that this shard still has of the partition from an earlier time, when a
-// roster took it away. Returns whether no rows are left.
+// Drops rows of the partition that this shard still has because it owned the partition
+// earlier. Returns whether no rows are left.
 static bool is_clear(struct shard *s, const struct incoming *m)
 {
     const struct roster_move *move = &m->move;
@@ -313,7 +316,7 @@ uint64_t incoming_tick(struct shard *s, struct incoming *m)
     if (m->state == INCOMING_DROPS)
         return drop(s, m);
     if (m->state == INCOMING_COPIES && !is_clear(s, m))
-        // Does nothing now, but the scheduler still gets reports.
+        // Waits until those rows are dropped; the scheduler still gets reports.
         next = s->now + NOTHING_NS;
     else if (m->state <= INCOMING_ENDS)
         next = install(s, m);

@@ -46,7 +46,7 @@ int profile_page(const struct profile *p, uint64_t from, struct buf *to,
     uint64_t at = from > profile_dropped(p) ? from : profile_dropped(p);
     uint64_t end = p->end - at > PROFILE_PAGE && p->end > at ? at + PROFILE_PAGE : p->end;
     *ret_first = at;
-    // No event of the page was overwritten by a later one.
+    // The ring still has all events of the page.
     assert(end <= p->end && (at >= end || p->end - at <= p->max));
     for (; at < end; at++)
         TRY(wire_put_event(to, &p->ring[at % p->max]));

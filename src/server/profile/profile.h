@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
-// Memory of the ring if the request names no size.
+// Memory of the ring, in bytes, if the request names no size.
 #define PROFILE_BYTES ((uint64_t)64 << 20)
 #define PROFILE_MAX_BYTES ((uint64_t)1 << 30) // the most memory that can be asked for
 
@@ -27,8 +27,8 @@ struct profile {
     uint64_t epoch; // the Unix clock minus the monotonic clock, in ns
 };
 
-// Starts a new recording. Its memory is taken from the system as events arrive. On
-// TUG_ENOMEM nothing has changed.
+// Starts a new recording. The system provides the memory of the ring only as events fill
+// it. On TUG_ENOMEM nothing has changed.
 int profile_start(struct profile *p, uint64_t bytes, struct err *e);
 void profile_free(struct profile *p);
 

@@ -162,7 +162,8 @@ static void shard_notes(void **state)
                 {MSG_TICK, false}, {MSG_TICK, false}, {MSG_PULL, false},
                 {MSG_PULL, true}};
     uint32_t at = 0;
-    for (uint32_t i = 0; i < end; i++) { // attempts that had to wait may be recorded, too
+    for (uint32_t i = 0; i < end; i++) { // besides the events in `want`, `ev` may have
+                                         // attempts after which a request had to wait
         assert_int_equal(ev[i].table, T);
         assert_true(ev[i].waited || ev[i].begin_ns >= ev[i].arrived_ns);
         assert_true(i == 0 || ev[i].waited ||

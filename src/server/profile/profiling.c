@@ -9,8 +9,8 @@
 #include "server/shard_internal.h"
 #include "server/told.h"
 
-// Gets the table, the number of keys and the bytes of a request; 0 for each of them that
-// the request does not have.
+// Sets the table, the number of keys and the number of bytes in *ev from a request; a
+// field that the request does not have becomes 0.
 static void profiling_describe(const struct shard *s, uint16_t type,
                                const union wire_any *m, struct wire_event *ev)
 {

@@ -135,7 +135,7 @@ static void put_time(struct writer *w, const char *name, uint64_t ns)
 
 static void put_place(struct writer *w, const struct trace_loop *l)
 {
-    // number 0 would not show as a process
+    // + 1, because viewers do not show a process with number 0
     PUT(w, ",\"pid\":%u,\"tid\":%u", l->rank + 1, l->loop + 1);
 }
 

@@ -36,7 +36,7 @@ struct trace {
     struct trace_loop *loops;
     size_t n;
 };
-void trace_free(struct trace *t); // a zeroed one is fine
+void trace_free(struct trace *t); // *t may be zeroed
 
 // Adds EVENT records of a loop. Returns TUG_EDATA if they cannot be decoded.
 int trace_add(struct trace_loop *l, struct wire_text events, struct err *e);
@@ -44,9 +44,9 @@ int trace_add(struct trace_loop *l, struct wire_text events, struct err *e);
 // Adds the name of a table. Returns 0 or TUG_ENOMEM.
 int trace_name(struct trace_loop *l, uint32_t table, const char *name);
 
-// Converts the times of all events to the clock of this process, and sorts the events of
-// each loop. The loops of a server share a clock; a difference that the travel time of
-// messages may explain is ignored.
+// Converts the times of all events to the clock of this process, and sorts the events
+// of each loop. The loops of a server share a clock; a difference of clocks that is at
+// most doubt_ns is ignored.
 void trace_align(struct trace *t);
 
 // Writes the file, which appears under its name only when it is complete.

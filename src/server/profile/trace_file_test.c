@@ -91,7 +91,8 @@ static void file(void **state)
     struct buf b = BUF_INIT(1 << 16);
     struct err e = {0};
     assert_int_equal(trace_name(&t.loops[0], 7, "a \"b\""), 0);
-    // The event is recorded when the wait has ended, so after later events.
+    // The event of a waiting request is recorded when the wait has ended, so it
+    // may follow later events.
     assert_int_equal(add(&t.loops[0], &wait), 0);
     assert_int_equal(add(&t.loops[0], &push), 0);
     t.loops[0].dropped = 5;
@@ -109,8 +110,9 @@ static void file(void **state)
     trace_free(&t);
 }
 
-// The events of a server's loops are shifted together, by the best comparison of clocks.
-// Differences that may come from the network are ignored.
+// The times of the loops of one server are corrected by the same difference
+// of clocks, the one with the smallest doubt. Differences that may come from
+// the network are ignored.
 static void clocks(void **state)
 {
     (void)state;

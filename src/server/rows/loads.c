@@ -37,7 +37,8 @@ static int load_rows(struct shard *s, struct shard_table *t,
     struct mine mine = {s, member_roster(s->member)->owners[t->spec.space]};
     TRY(clear(s, t, e));
     if (save_load(chain, name, t->store, load_is_mine, &mine, e) != 0) {
-        (void)clear(s, t, NULL); // better an empty table than one with a part of the rows
+        (void)clear(s, t, NULL); // an empty table is better than one with only some of
+                                 // the rows
         return err_wrap(e, "table '%s' is empty now", t->spec.config.name);
     }
     store_loaded(t->store);

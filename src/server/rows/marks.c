@@ -98,8 +98,8 @@ static void close_up(struct marks *m, size_t gap)
     m->places[gap] = (struct save_mark){0};
 }
 
-// Removes marks. The entry that moves into the place of a removed one is checked, too; if
-// it comes from the start of the table, it is checked a second time.
+// Removes marks. An entry that moves into the place of a removed one is checked there,
+// even if it was checked before.
 void marks_remove(struct marks *m, bool (*goes)(void *ctx, const struct save_mark *mark),
                   void *ctx)
 {

@@ -32,8 +32,8 @@ void marks_fini(struct marks *m); // a zeroed one is fine
 int marks_add(struct marks *m, const struct save_mark *mark);
 bool marks_has(const struct marks *m, uint64_t save, uint64_t session);
 
-// Returns the next mark of a session, in no particular order, or NULL at the end. *cursor
-// must be 0 at first.
+// Returns the next mark of a session, or NULL after the last one; the order is arbitrary.
+// *cursor must be 0 before the first call.
 const struct save_mark *marks_next(const struct marks *m, uint64_t session,
                                    size_t *cursor);
 // Removes all marks for which `goes` returns true. It may be called several times for one

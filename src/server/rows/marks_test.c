@@ -70,8 +70,8 @@ static void test_same_as_a_list(void **state)
     check_same_as_a_list(SESSIONS);
 }
 
-// The marks of these sessions belong at the end of the smallest table, so that some of
-// them are stored at its start.
+// The marks of these sessions belong at the end of the smallest hash table, so that some
+// of them wrap around to its start.
 static void test_marks_at_the_end_of_the_table(void **state)
 {
     enum { PLACES = 64 };

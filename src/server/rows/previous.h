@@ -24,14 +24,14 @@ struct previous {
     bool indexed;
 };
 
-void previous_free(struct previous *b); // a zeroed one is fine
+void previous_free(struct previous *b); // *b may be zeroed
 
 // previous_begin drops the old copies when a batch is about to be applied. previous_take
 // then adds rows before they are changed: it returns space for their n x width values,
-// which the caller fills, or NULL if memory is out, and then all copies are lost.
+// which the caller fills. It returns NULL if memory is out; all copies are then lost.
 void previous_begin(struct previous *b);
 float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, size_t n);
-// Keeps the first n copies, and drops the others: their rows were not changed after all.
+// Keeps the first n copies, and drops the others, whose rows were not changed after all.
 void previous_shorten(struct previous *b, size_t n);
 
 // Adds the copies in `more`, whose rows belong to other partitions. Returns false, with

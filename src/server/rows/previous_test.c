@@ -32,7 +32,7 @@ static void found_again(void **state)
         previous_begin(&b);
         add_all(&b, step);
         for (uint32_t i = 0; i < ROWS; i++)
-            rows[i][0] = -1; // the row changes after its copy was made
+            rows[i][0] = -1; // the batch changes the row after the copy was made
         assert_true(previous_index(&b));
         for (uint32_t i = 0; i < ROWS; i++) {
             const float *was = previous_find(&b, WIDTH, i);
@@ -55,7 +55,7 @@ static void no_memory(void **state)
         bool well = previous_index(&b), faulted = mem_faulted();
         mem_fault_after(-1);
         assert_true(well != faulted);
-        previous_begin(&b); // copies can be made again for the next batch
+        previous_begin(&b); // after a loss, copies can be made again for the next batch
         add_all(&b, 1);
         assert_true(previous_index(&b));
         previous_free(&b);

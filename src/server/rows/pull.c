@@ -28,8 +28,8 @@ struct answer {
     size_t max_strip;
 };
 
-// Returns the pulled columns of a row as they were before the last batch; NULL if the row
-// did not change in that batch.
+// Returns the columns of a row that pulls return, as they were before the last batch;
+// NULL if the row did not change in that batch.
 static const float *row_before(const struct answer *a, uint64_t key)
 {
     const struct shard_table *t = a->t;
@@ -161,7 +161,7 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
         write_keys(&a, k, 0, k->n, &e);
     else
         write_changed(&a, k, version, bits + found / 8, &e);
-    // The bytes written are as many as were announced and reserved.
+    // As many bytes were written as were announced and reserved.
     assert(e.code != 0 || (uint64_t)(a.values - memory) == values);
     if (e.code != 0) {
         release.release(release.ctx);
@@ -181,13 +181,14 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
 }
 
 // Returns whether some partition does not have the rows of this clock: an earlier
-// batch has not been applied, or a part of the next batch has been. A group that
-// has never received a part of a batch delays only pulls of its own keys, whose
-// pushes may be on their way.
+// batch has not been applied, or the next batch was applied in some partitions only.
+// An idle group (sync_is_idle) delays only pulls of its own keys, because pushes of
+// these keys may be on their way.
 static bool wants_batch(const struct shard_table *t, uint64_t clock, const struct keys *k)
 {
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
-        // Such a group answers with copies of the rows.
+        // If true, the group answers with its copies of the rows from
+        // before its last batch.
         bool last = clock + 1 == g->clock.next;
         if (g->away || (sync_is_idle(t, g) && !sync_has_runs(t, g, k)))
             continue;

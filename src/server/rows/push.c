@@ -21,7 +21,8 @@
 #include "server/shard_internal.h"
 #include "store/cut.h"
 
-// The largest number of keys that go to the store together, unless one run is longer.
+// The largest number of keys that are passed to the store together, unless one run is
+// longer.
 enum { PUSH_KEYS = 1 << 14 };
 
 static int check_finite(const struct push_values *v, const struct keys *k, struct err *e)
@@ -86,9 +87,8 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
     return 0;
 }
 
-// Returns the end of the runs, from `first` on, that are applied together. These
-// runs have at most `max` keys together, and end before a partition in which the
-// push was applied already.
+// Returns the end of the runs, from `first` on, that are applied together: at most `max`
+// keys, and no run of a partition in which the push was applied already.
 static uint32_t runs_together(const struct keys *k, uint32_t first,
                               const struct retries_push *known, uint32_t max)
 {
@@ -148,9 +148,10 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
 }
 
 // Returns the error of the first partition that refused its keys, if any. A partition
-// whose rows would not stay finite refuses its keys, while the others apply theirs: the
-// result of a partition depends on its rows alone, wherever the other partitions are. The
-// refused partition is not recorded as applied, so a repeated push is decided anew.
+// refuses its keys if its rows would not stay finite; the other partitions still apply
+// theirs. So the result in a partition does not depend on which other partitions this
+// shard has. The push is not recorded as applied in the partition that refused, so a
+// repeat of the push is tried there again.
 static int refusals(const struct err *first, const struct keys *k, size_t applied,
                     struct err *e)
 {
@@ -162,8 +163,8 @@ static int refusals(const struct err *first, const struct keys *k, size_t applie
     return first->code;
 }
 
-// Applies a push. *ret_keys is the number of keys that were applied, also if the push
-// failed after some of them.
+// Applies a push. Sets *ret_keys to the number of keys that were applied,
+// even if the push fails.
 static int apply(struct shard *s, struct shard_table *t, const struct push_values *v,
                  const struct keys *k, const struct retries_push *known, size_t *ret_keys,
                  struct err *e)
@@ -182,14 +183,15 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
         last = runs_together(k, r, known, PUSH_KEYS);
         uint32_t begin = k->runs[r].begin;
         int rc = push_some(s, t, v, k, begin, k->runs[last].begin, &done, e);
-        // Finds the run before which a failure stopped the push.
+        // If the push has failed, sets `last` to the run that failed.
         while (k->runs[last].begin - begin > done)
             last--;
         // a partition is applied as a whole or not at all
         assert(k->runs[last].begin - begin == done);
         note_runs(t, k, r, last, known);
         *ret_keys += done;
-        // This partition has refused its run; the others are still applied.
+        // The partition of run `last` has refused it; the runs after it are still
+        // applied.
         if (rc == TUG_EUSAGE) {
             first = first.code == 0 ? *e : first;
             assert(last < k->n_runs);
@@ -269,9 +271,9 @@ static enum outcome apply_now(struct shard *s, struct shard_request *q,
     return ANSWERED;
 }
 
-// Returns GOES_ON if the push can be served now, or the outcome for which it waits: the
-// end of an earlier push of its link, a save that its worker has marked, or room for a
-// save's copies of rows.
+// Returns GOES_ON if the push can be served now, or the outcome for which it waits: what
+// an earlier push of the same link waits for, the begin of a save that its worker has
+// marked, or room for a save's copies of rows.
 static enum outcome must_wait(struct shard *s, const struct shard_request *q,
                               struct shard_table *t, const struct keys *k)
 {

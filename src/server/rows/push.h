@@ -14,7 +14,7 @@ struct shard_table;
 // no update was left out.
 uint64_t push_left_out(struct shard_table *t);
 
-// The gradients or values of some keys, in the format of the message.
+// The gradients or values of the keys of a push, in the format of the message.
 struct push_values {
     enum wire_op op;
     bool bf16;

@@ -19,7 +19,7 @@ struct page {
     bool more;
 };
 
-enum { PAGE_FULL = 1 }; // stops the walk; not an error
+enum { PAGE_FULL = 1 }; // the code with which add_row stops the walk; not an error
 
 static int add_row(void *ctx, uint64_t key, const float *row, const float *extra,
                    struct err *e)
@@ -43,7 +43,7 @@ static int add_row(void *ctx, uint64_t key, const float *row, const float *extra
     return 0;
 }
 
-// Returns the most bytes that a page of `max` rows takes.
+// Returns the largest size, in bytes, of a page of `max` rows.
 static uint64_t page_bytes(const struct table_spec *s, uint32_t max)
 {
     uint64_t row = sizeof(uint64_t) + spec_page_width(s) * sizeof(float);

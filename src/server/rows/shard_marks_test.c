@@ -68,8 +68,8 @@ static void test_marks_of_many(void **state)
     lone_close(w);
 }
 
-// Each worker is checked until its mark was seen, and not again when later workers mark:
-// so the save begins although an early mark is removed meanwhile.
+// A worker is not checked again after its mark was seen. So the save begins even though
+// an early mark is removed before the last workers have marked.
 static void test_marks_of_many_in_order(void **state)
 {
     (void)state;
@@ -89,8 +89,8 @@ static void test_marks_of_many_in_order(void **state)
     lone_close(w);
 }
 
-// In the next roster nodes have other positions, because some that have ended are gone.
-// The save still waits for the last worker, which has not marked.
+// In the next roster nodes have other positions, because nodes that have ended were
+// removed. The save still waits for the last worker, which has not marked.
 static void test_marks_and_the_next_roster(void **state)
 {
     (void)state;
@@ -118,8 +118,8 @@ static void test_marks_and_the_next_roster(void **state)
     lone_close(w);
 }
 
-// If there is no room for one more mark, the worker that sent it gets an error, and the
-// save waits for the worker.
+// If there is no room for one more mark, the worker that sent the mark gets an error, and
+// the save goes on waiting for this worker.
 static void test_no_room_for_a_mark(void **state)
 {
     (void)state;

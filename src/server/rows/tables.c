@@ -112,8 +112,9 @@ static int reserve_strip(struct shard *s, const struct table_spec *spec, struct 
     return 0;
 }
 
-// Gets the directory of this loop's cold rows of the table. Its name has the numbers of
-// process and loop, not the node's id, so that it is the same after a restart.
+// Gets the directory of this loop's cold rows of the table. The name of the directory
+// contains the numbers of the process and the loop, not the node's id, so that it is the
+// same after a restart.
 static int cold_dir(const struct shard *s, const struct shard_table *t,
                     char ret[FILE_PATH_MAX], struct err *e)
 {
@@ -261,7 +262,8 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
     return ANSWERED;
 }
 
-// Checks that rows of one table can be copied into the other; names and modes may differ.
+// Checks that rows of table `from` can be copied into table `to`; the names and modes of
+// the tables may differ.
 static int check_copy(const struct table_spec *from, const struct table_spec *to,
                       struct err *e)
 {
@@ -278,8 +280,8 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
                    to->config.name, from->config.name, difference);
 }
 
-// Makes the table into which another is copied, if it is missing. It is asynchronous,
-// because no worker trains it.
+// Gets the table into which table `from` is copied, and makes it if it is missing. The
+// new table is asynchronous, because no worker trains it.
 static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
                      struct shard_table **ret, struct err *e)
 {
@@ -329,8 +331,8 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     return 0;
 }
 
-// Updates the running mean of a table's parameters, which another table holds. The first
-// time, it copies the parameters.
+// Updates the running mean of the parameters of table t, which table m->other holds. The
+// first call copies the parameters.
 static int mean(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
                 struct err *e)
 {
@@ -353,7 +355,7 @@ static int mean(struct shard *s, struct shard_table *t, const struct msg_table_d
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
 {
     if (m->what == WIRE_DROP && m->table < SPEC_MAX_TABLES && s->tables[m->table] == NULL)
-        return 0; // the operation was done before
+        return 0; // the table was dropped before
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
         return e->code;
@@ -362,7 +364,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return copy(s, t, m->other, e);
     case WIRE_MEAN:
         return mean(s, t, m, e);
-    case WIRE_CLOCK: // sets the number of the next batch
+    case WIRE_CLOCK: // sets the number of the next batch of table t
         TRY(sync_clock_check_number(m->clock, e));
         sync_restart(s, t);
         for (struct sync_group *g = &t->sync; g != NULL; g = g->next)
@@ -370,7 +372,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return 0;
     case WIRE_DROP:
         tables_remove(s,
-                      t); // table_do_serve has waited for the end of a save that uses it
+                      t); // table_do_serve has waited for the end of a save of t
         return 0;
     default:
         return err_set(e, TUG_EUSAGE, "operation %u for table '%s' is not known", m->what,

@@ -18,9 +18,9 @@ struct turn {
     bool on;
     uint64_t session, number; // the session and number of the operation; 0 if no client
                               // waits for it
-    // clear: the number of rows that the store had removed before it began.
+    // clear: the number of rows that the store had removed before the operation began.
     uint64_t before;
-    uint64_t rows; // clear: the number of rows that it removes
+    uint64_t rows; // clear: the number of rows that the operation removes
 };
 
 struct shard_table {
@@ -53,7 +53,7 @@ struct shard_table {
     bool fixed_keys;         // pushes have the flag WIRE_KEYS_ONLY
     struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
                              // which have numbers of their own
-    struct msg_table_is figures; // the figures that are counted, not computed
+    struct msg_table_is figures; // the figures that are counted as they change
 };
 
 static inline struct sync_group *sync_group_of(const struct shard_table *t,
@@ -67,7 +67,8 @@ static inline bool sync_is_common(const struct shard_table *t, uint32_t partitio
 {
     return sync_group_of(t, partition) == &t->sync && store_owns(t->store, partition);
 }
-// Returns the first group; its member `next` is the next one.
+// Returns the first group of the table's list; the member `next` of each
+// group leads to the next.
 static inline struct sync_group *sync_first(const struct shard_table *t)
 {
     return t->sync_empty ? t->sync.next : (struct sync_group *)&t->sync;
@@ -75,8 +76,8 @@ static inline struct sync_group *sync_first(const struct shard_table *t)
 
 // Called when the roster has changed, because this shard may own new partitions.
 void tables_own(struct shard *s);
-// Returns whether these are the settings that spec_encode writes for the table. If so, they
-// need not be parsed, which takes longer than most requests.
+// Returns whether these n bytes are what spec_encode writes for the table. If so, the
+// caller need not parse them, which would take longer than most requests.
 bool tables_has_config(const struct shard_table *t, const char *config, size_t n);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 // Returns the table with this number, or NULL with an error.

@@ -91,8 +91,9 @@ int roots_check_save(const struct roots *r, const char *path, int *ret_root,
     return 0;
 }
 
-// Returns whether the directory has the save with this checksum. If not, sets *e to the
-// reason, unless the reason is TUG_EDATA and *e has that of an earlier root.
+// Returns whether the directory `path` below this root has the save with this
+// checksum. If not, sets *e to the reason. A TUG_EDATA does not replace an error that
+// an earlier root has set.
 static bool has_save(const struct root *r, const char *path, uint64_t checksum,
                      struct err *e)
 {

@@ -21,7 +21,8 @@
 enum { ROOTS_MAX_LOAD = 16 };
 
 struct roots_options {
-    // NULL: the option is not given. The directories are made if they are missing.
+    // Values of the options for the save root and the cold root; NULL: not given. The
+    // directories are made if they are missing.
     const char *save, *cold;
     const char *const *load; // directories for loading, which must exist
     size_t n_load;
@@ -29,8 +30,8 @@ struct roots_options {
 
 struct root {
     int fd;                   // -1: none
-    char path[FILE_PATH_MAX]; // absolute path without symbolic links, for messages and
-                              // clients
+    char path[FILE_PATH_MAX]; // absolute path without symbolic links, for error messages
+                              // and clients
 };
 
 struct roots {

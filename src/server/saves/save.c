@@ -15,8 +15,8 @@
 #include "server/shard_internal.h"
 #include "store/cut.h"
 
-// The number of bytes that are read out at a time, which takes much less time than a
-// slice.
+// The number of bytes of rows that are read out at a time. This takes much
+// less time than a slice.
 enum { BLOCK_BYTES = 256 << 10 };
 #define MISSING_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
@@ -75,7 +75,7 @@ int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct er
     return 0;
 }
 
-// Stops the writer without blocking the loop if the disk does not answer.
+// Stops the writer. If the disk does not answer, this does not block the loop.
 void save_stop_writer(const struct shard *s, struct save_run *r)
 {
     if (r->state == SAVE_CUTS && s->now - r->moved > STUCK_NS)
@@ -110,7 +110,7 @@ void save_note_end(struct shard *s, const struct save_run *r, bool written)
 }
 
 // Gives the current save up. Returns false if a cut could not be ended for lack of
-// memory; the next SAVE_END, or the next save, tries again to end it.
+// memory; the next SAVE_END, or the next save, then tries to end the cut again.
 static bool give_up(struct shard *s, const struct err *why)
 {
     struct save_run *r = s->saves.run;
@@ -161,10 +161,10 @@ static bool must_mark(const struct shard *s, const struct save_run *r,
            !marks_has(&s->saves.marks, r->id, n->session);
 }
 
-// Returns whether a living worker has not marked. It is called for each mark. It
-// remembers up to which node of the roster the save need not wait, and does not
-// check these nodes again; so all its calls together take time in proportion to the
-// length of the roster.
+// Returns whether a living worker has not marked. It is called after each mark. The
+// first nodes of the roster for which the save need not wait are remembered
+// (save_run.looked) and not checked again, so all calls together take time in proportion
+// to the length of the roster.
 static bool marks_missing(const struct shard *s, struct save_run *r)
 {
     const struct roster *x = member_roster(s->member);
@@ -288,8 +288,8 @@ static int save_start(struct shard *s, struct save_run *r, struct err *e)
         r->tables[i].cut = true;
         if (r->mode != SAVE_DAY)
             continue;
-        // The day ends even if the save fails, but copies of rows that are on their
-        // way have the old day.
+        // The day ends here even if the save fails later, but rows that were already
+        // copied to another shard have the old day.
         moves_break(s, t->spec.space, "a day ended");
         tables_touch_all(s, t);
         background_demote(s, t);
@@ -456,8 +456,8 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
     buf_free(&names);
 }
 
-// Returns whether a mark has timed out because its save did not begin, or whether it will
-// not begin because its saver is gone.
+// Returns whether a mark must be removed: its save has not begun in time, or will never
+// begin because the saver is gone.
 static bool expires(void *ctx, const struct save_mark *mark)
 {
     struct shard *s = ctx;
@@ -484,8 +484,8 @@ static uint64_t expire_marks(struct shard *s)
     return x->marks_due;
 }
 
-// Checks from time to time whether the client of the save is still connected. If it is
-// not, gives the save up.
+// Checks from time to time whether the client of the save is still connected, and gives
+// the save up if it is not.
 static void look_for_asker(struct shard *s, struct save_run *r)
 {
     struct err e = {0};

@@ -61,16 +61,18 @@ struct save_run {
     enum save_mode mode;
     int level;
     bool marked, all; // `marked`: workers mark the save; `all`: the save holds all tables
-    // Of the nodes in roster version looked_roster, the first `looked` need no more
-    // checks: the save does not wait for them (marks_missing).
+    // In roster version looked_roster, the save does not wait for the first `looked`
+    // nodes (marks_missing).
     uint64_t looked_roster;
     uint32_t looked;
     uint64_t clock, step;
-    // The roster that the save waits for, and the newest one, as in msg_save.
+    // Versions of the roster that the save waits for, and of the newest
+    // roster, as in msg_save.
     uint64_t roster, newest;
     // parent: for a delta, the checksum of the parent's manifest. parent_published: the
-    // save that had published the tables, as that manifest says (save_check_parent).
-    // published: the save that had published the tables before this one.
+    // number of the save that had published the tables, by that manifest
+    // (save_check_parent). published: the number of the last save before this one that
+    // published the tables.
     uint64_t parent, parent_published, published;
     int root; // descriptor of the server's directory that `path` is below: see
               // server/saves/roots.h
@@ -81,8 +83,8 @@ struct save_run {
     // it last made progress, and at which to check again.
     uint64_t since, seen, moved, due;
     uint32_t n, at; // number of tables, and the index of the one that is read out
-    bool open;      // whether the file of this table was begun
-    // Whether the line that the save is written was sent to the scheduler's log.
+    bool open;      // whether the file of table `at` was begun
+    // Whether the scheduler was told, for its log, that the save is written.
     bool told;
     struct save_writer *writer;
     struct save_run_table tables[SAVE_MAX_TABLES];
@@ -122,11 +124,13 @@ void saves_follow(struct shard *s);
 // Returns whether the session has marked the save, so that its pushes to the table must
 // wait until the save's cuts have begun.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
-// Returns whether the table's next batch must wait, because a save comes before it.
+// Returns whether batch `clock` of the table must wait, because a save comes before it.
 bool saves_stop_batch(const struct shard *s, const struct shard_table *t, uint64_t clock);
-bool saves_work(const struct shard *s);         // whether there are rows to read out
-void saves_slice(struct shard *s, uint64_t ns); // reads out for about `ns`
-uint64_t saves_expire(struct shard *s);         // returns the time of the next call
+bool saves_work(const struct shard *s);         // returns whether there are rows to read
+                                                // out
+void saves_slice(struct shard *s, uint64_t ns); // reads rows out for about `ns`
+                                                // nanoseconds
+uint64_t saves_expire(struct shard *s);         // returns when to call it again
 void saves_close(struct shard *s);
 
 // Functions for save_requests.c, which serves the requests about saves.
@@ -139,8 +143,8 @@ int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
                        struct err *e);
 uint64_t save_timeout(const struct shard *s);
 void save_drop_marks(struct shard *s, uint64_t save);
-// Ends the cuts that are in progress. If it fails, some cuts are still in progress, and
-// it can be called again.
+// Ends the cuts that are in progress. After an error some cuts are still in progress, and
+// the function must be called again.
 int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
 void save_stop_writer(const struct shard *s, struct save_run *r);
 void save_run_free(struct shard *s);
@@ -149,8 +153,8 @@ void save_wake_all(struct shard *s);
 
 // ---------------------------------------- the saves that have ended, for save_requests.c
 
-// Records, for the status, how the current save ends, unless that was recorded before. It
-// must be called before the state becomes SAVE_FAILED.
+// Records, for the status, how the current save ends. Later calls for the same save have
+// no effect. The first call must come before the state becomes SAVE_FAILED.
 void save_note_end(struct shard *s, const struct save_run *r, bool written);
 uint64_t save_bytes(const struct save_run *r); // bytes of the files that are written
 // Records that a save has ended.

@@ -30,7 +30,8 @@ static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
     return false;
 }
 
-// Returns whether this shard has no partition of a space, and so need not have its tables.
+// Returns whether this shard has no partition of some space. It then need not have the
+// tables of that space.
 static bool lacks_a_space(const struct shard *s)
 {
     for (int space = 0; space < WIRE_SPACES; space++) {
@@ -43,9 +44,9 @@ static bool lacks_a_space(const struct shard *s)
     return false;
 }
 
-// Reads the tables of a save from the list in the request, which is the same for all
-// loops. A loop may not have some of them; the client checks that each table is in the
-// save (client/saves.c).
+// Reads the tables of a save from the list in the request. The list is the same for all
+// loops, so this loop may lack some of the tables; the client checks that each table is
+// in the save (client/saves.c).
 static int read_tables(const struct shard *s, struct save_run *r, struct wire_text list,
                        struct err *e)
 {
@@ -60,7 +61,7 @@ static int read_tables(const struct shard *s, struct save_run *r, struct wire_te
                : err_set(e, TUG_EUSAGE, "the list of the save's tables is cut short");
 }
 
-// Fills the run from the request SAVE.
+// Sets the members of the save_run from the request SAVE.
 static int run_fill(const struct shard *s, const struct msg_save *m, struct save_run *r,
                     struct err *e)
 {
@@ -94,7 +95,7 @@ static int take_turn(struct shard *s, const struct shard_request *q, uint64_t sa
         return err_nomem(e, "a save");
     assert(s->saves.run == NULL || s->saves.run->state == SAVE_FAILED);
     int rc = 0;
-    // The previous save has failed, and its client has not sent SAVE_END.
+    // If there is a previous save, it has failed, and its client has not sent SAVE_END.
     if (s->saves.run != NULL)
         rc = save_end_cuts(s, s->saves.run, false, e);
     if (rc != 0) {
@@ -127,8 +128,9 @@ static void save_requests_start(struct shard *s, const struct shard_request *q,
     saves_look(s);
 }
 
-// Returns GOES_ON if the save is the current one, or if it cannot become so, with the
-// reason in *e. Otherwise returns the outcome for which it waits.
+// Returns GOES_ON if the save is the current one. Also returns GOES_ON, with the reason
+// in *e, if the save can never become the current one. Otherwise returns the outcome for
+// which the request waits.
 static enum outcome turn_of(struct shard *s, const struct shard_request *q, uint64_t save,
                             struct err *e)
 {
@@ -229,7 +231,7 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     if (committed && r->state != SAVE_WRITTEN)
         return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
                        (unsigned long long)r->id);
-    // For lack of memory cuts may still be under way, but no rows are written any more.
+    // The cuts could not be ended for lack of memory. No rows are written any more.
     if (!committed) {
         save_stop_writer(s, r);
         if (r->state != SAVE_FAILED)
@@ -270,7 +272,7 @@ enum outcome save_end_serve(struct shard *s, struct shard_request *q)
         err_set(&e, TUG_EUSAGE, "save %llu %s", (unsigned long long)m->save,
                 known ? "was given up" : "is not known");
     else if (!known)
-        // the request SAVE may still arrive; it is refused then
+        // If the request SAVE arrives later, it will be refused.
         save_remember(&s->saves, m->save, false);
     if (e.code != 0)
         shard_refuse(s, q, &e);

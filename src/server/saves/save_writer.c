@@ -32,7 +32,7 @@ struct save_writer {
     pthread_cond_t more;
     struct item *first, **last;
     size_t bytes; // bytes in the queue
-    bool full;    // a caller has found no room and waits to be woken
+    bool full;    // a caller has found no room in the queue and waits to be woken
     bool closing, abandoned;
     struct rows_info *infos;
     size_t n_infos, max_infos;
@@ -45,7 +45,7 @@ static size_t payload_bytes(const struct rows_block *b)
     return b->kind == ROWS_PARTITION ? b->n : b->n * each;
 }
 
-// Does the work of one item, without the lock.
+// Does the work of one item. The caller does not hold the lock.
 static int obey(struct save_writer *w, const struct item *x, struct rows_info *info,
                 struct err *e)
 {
@@ -87,8 +87,8 @@ static void handle(struct save_writer *w, struct item *x)
                 (w->full && w->bytes <= SAVE_WRITER_BYTES / 2);
     w->full = w->full && !wake;
     if (wake && w->o.threaded && !w->abandoned)
-        // Called under the lock: otherwise a caller that abandons the writer
-        // could free `ctx` before.
+        // Called under the lock: otherwise a thread that abandons the writer could free
+        // `ctx` before the call.
         w->o.wake(w->o.ctx);
     pthread_mutex_unlock(&w->lock);
     mem_free(x);

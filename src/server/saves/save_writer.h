@@ -8,14 +8,15 @@
 
 #include "save/rows_file.h"
 
-// Limit of the bytes in the queue. The block that reaches it may exceed it.
+// Limit of the bytes in the queue. The last block that is added may exceed the limit.
 #define SAVE_WRITER_BYTES ((size_t)8 << 20)
 
 struct save_writer;
 
 struct save_writer_options {
     int level;     // level of zstd
-    bool threaded; // false: the caller writes everything itself (tests)
+    bool threaded; // false, for tests: the caller of the functions below writes the files
+                   // itself
     void (*wake)(void *ctx);
     void *ctx; // for `wake`, which the thread calls when there is room again, when a file
                // is written, or when it has failed

@@ -51,7 +51,8 @@ static void wake(void *ctx)
     atomic_fetch_add(&woken, 1);
 }
 
-// Starts a writer whose queue has a file to begin, and more bytes than it writes at once.
+// Starts a writer, and queues the begin of a file and more bytes than the
+// writer writes at once.
 static struct save_writer *begin(void)
 {
     static _Alignas(8) char rows[ROWS * ROW_BYTES];
@@ -68,8 +69,7 @@ static struct save_writer *begin(void)
     return w;
 }
 
-// Waits until the thread has ended, as its freed memory shows: the test cannot join an
-// abandoned thread.
+// Waits until an abandoned thread has freed its memory. The test cannot join the thread.
 static void await_its_end(size_t live)
 {
     while (mem_live() != live)

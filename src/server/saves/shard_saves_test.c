@@ -14,9 +14,9 @@
 #include "kit/test.h"
 #include "os/below.h"
 
-// Loops that write into one directory have different node numbers, but here all are ME.
-// So each writes into a directory of its own, and the files are moved and renamed
-// afterwards.
+// The names of a loop's files contain its node number, but here all loops have the
+// number ME. So each loop writes into a directory of its own; the test then moves
+// and renames the files.
 static void loop_dir(char ret[FILE_PATH_MAX], uint32_t loop)
 {
     snprintf(ret, FILE_PATH_MAX, "%s/loop%u", files_dir, loop);
@@ -48,8 +48,8 @@ static void push_all(struct lone **w, uint32_t n, uint64_t draw)
         loop_push(w[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0);
 }
 
-// Saves three loops while pushes arrive. A fourth loop gets the same pushes up to the
-// save's moment, and is compared with the save.
+// Saves three loops while pushes arrive. A fourth loop gets the pushes that came before
+// the save's cuts, and its rows are compared with the save.
 static void test_while_pushes_go_on(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_marks(void **state)
     saving_mark(w, 0, x.id); // the mark arrives before the request of its save
     push_one(w, 0, 7, 10);
     struct msg_pull pull = lone_pull_of(w, 0, T, &(uint64_t){7}, 1);
-    // The worker's push waits, so the pull returns rows without it.
+    // The worker's push waits, so its pull must also wait.
     lone_send_pull(w, 0, &pull);
     assert_null(w->sent);
     push_one(w, 1, 7, 100);
@@ -181,7 +181,7 @@ static void test_marks(void **state)
     assert_int_equal(lone_figures(w, T).held, 3);
     w->dead[2] = true; // the save does not wait for a dead worker
     lone_send_roster(w);
-    lone_expect_ok(w); // waiting pushes are applied in order
+    lone_expect_ok(w); // the first worker's waiting push is applied
     struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_true(*(const float *)p->m.pulled.values.data == 10111);
     parcel_unpin(p);
@@ -196,8 +196,8 @@ static void test_marks(void **state)
     lone_close(w);
 }
 
-// A save waits for the roster that it names, since an older one may lack a worker that
-// must mark. The save does not wait for a worker that joined later.
+// A save waits for the roster that it names, because an older roster may lack a worker
+// that must mark. The save does not wait for a worker that joined later.
 static void test_roster_of_a_save(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void test_admin_waits_for_saves(void **state)
     lone_pass_time(w, SECOND_NS);
     assert_null(w->sent);
     assert_int_equal(lone_figures(w, T).rows, rows);
-    // A second save waits, too.
+    // A second save must also wait.
     y.m.mode = SAVE_CHECKPOINT;
     memcpy(y.path, x.path, sizeof(y.path));
     saving_send(w, &y, false, 0);
@@ -323,7 +323,7 @@ static void test_admin_waits_for_saves(void **state)
     for (int i = 0; i < 1000; i++)
         lone_pass_time(w, 1000);
     struct parcel *p = lone_next(w);
-    // The two answers may come in any order.
+    // The answers to the shrink and to the second save may come in any order.
     for (int i = 0; i < 2; i++, p = lone_next(w)) {
         assert_non_null(p);
         assert_true(p->frame.type == MSG_SAVED || p->frame.type == MSG_OK);
@@ -332,7 +332,8 @@ static void test_admin_waits_for_saves(void **state)
     }
     assert_null(p);
     assert_int_equal(lone_figures(w, T).rows, 0);
-    assert_int_equal(lone_figures(w, T).day, 0); // the day ends only after the save
+    assert_int_equal(lone_figures(w, T).day, 0); // the day ends only after the second
+                                                 // save
     saving_end(w, y.id, false);
     lone_expect_ok(w);
     lone_expect_ok(w);
@@ -341,9 +342,9 @@ static void test_admin_waits_for_saves(void **state)
     saving_forget(&x);
 }
 
-// A save that waits for another save begins when the rows that the first save has
-// published are recorded. It is read out when the loop asks to be called, without other
-// events.
+// A save that waits for an earlier save begins after the rows that the earlier save has
+// published were recorded. The loop reads its rows out in ticks at the times that it asks
+// for; no other event is needed.
 static void test_save_behind_a_save(void **state)
 {
     (void)state;
@@ -445,7 +446,7 @@ static void test_refusals(void **state)
     lone_expect_ok(w);
     lone_forget(w);
     saving_forget(&x);
-    // Loads.
+    // Loads that are refused.
     saving_load(w, files_dir, false);
     lone_expect_refusal(w, TUG_EUSAGE, "clear it first");
     uint64_t rows = lone_figures(w, T).rows;
@@ -457,8 +458,9 @@ static void test_refusals(void **state)
     lone_close(w);
 }
 
-// Allocations of a save fail, at its request and while it is written. The save is
-// refused, given up, or written nevertheless, and the next save succeeds.
+// Each allocation of a save fails once, when the save is requested or while
+// it is written. The save is refused, given up, or written nevertheless, and
+// the next save succeeds.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -506,8 +508,9 @@ static void test_allocations(void **state)
     assert_true(struck > 25);
 }
 
-// A save is given up while it is read out and there is no memory, so the rows that it
-// does not publish cannot be noted again. The loop continues, and SAVE_END is repeated.
+// A save is given up while its rows are read out and no memory is left. So the
+// loop cannot record that the rows are still unpublished; it goes on, and
+// SAVE_END is repeated.
 static void test_end_without_memory(void **state)
 {
     (void)state;
@@ -540,8 +543,9 @@ static void test_end_without_memory(void **state)
     }
 }
 
-// A copy, or a mean, into a table that is being saved waits for the save's end: a run of
-// --average would otherwise end when another process saves the averaged table.
+// A copy or a mean into a table that is being saved waits for the save's end. If
+// it were refused, a run with --average would fail whenever another process
+// saves the averaged table.
 static void test_copies_wait_for_their_target(void **state)
 {
     (void)state;
@@ -762,7 +766,8 @@ static void test_existing_save(void **state)
                          .checksum = m.checksum + 1};
     save_manifest_free(&m);
     lone_deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
-    // The server records the rows of the published save in several slices.
+    // After SAVE_END the server takes several slices to record the published rows;
+    // the load waits for that.
     for (int i = 0; i < 1000 && w->sent == NULL; i++)
         lone_pass_time(w, 1000);
     lone_expect_refusal(w, TUG_EDATA, "is not the save that was asked for");
@@ -775,8 +780,8 @@ static void send_turn(struct lone *w, uint32_t worker, uint64_t save)
     lone_deliver(w, WORKER_LINK + worker, MSG_SAVE_TURN, ++w->next_request, &m);
 }
 
-// Two clients save: the second one gets its turn when the first save has
-// ended, or its time is up.
+// Two clients save. The second client gets its turn when the save of the first has ended,
+// or when the first has not used its turn in time.
 static void test_turns(void **state)
 {
     (void)state;
