@@ -90,7 +90,7 @@ static double unit_of(char letter)
     return at != NULL ? units[at - letters] : 1;
 }
 
-// Prints the figure that a field, the text between braces, names.
+// Prints the figure for a field, which is the text between two braces.
 static void print_figure(const json_t *figures, const char *field)
 {
     char name[NAME_MAX_BYTES] = "", under[NAME_MAX_BYTES] = "";
@@ -154,7 +154,7 @@ uint64_t bench_key(uint64_t i)
     return mix64(i + 1);
 }
 
-// ------------------------------------------- the directory for what a measurement writes
+// ------------------------------------------- the directory of a measurement's files
 
 int bench_make_dir(const struct bench *b, char ret_path[FILE_PATH_MAX], struct err *e)
 {

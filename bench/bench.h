@@ -14,13 +14,16 @@
 #include "os/json.h"
 
 struct bench_options {
-    // table: keys to read, and keys to grow to; grow_keys 0: growth is not measured
+    // A name before a colon is that of the measurement that uses the option. table: the
+    // number of keys that are read, and the number to which the table grows (0: growth is
+    // not measured).
     uint64_t read_keys, grow_keys;
     uint64_t rows, epochs; // train: examples, and passes over them
     int threads;           // train: measured in addition to one thread
     double seconds;        // van, cluster, moves: time for each figure
     double spin_us; // microseconds for which a wait polls for an answer before it sleeps
-    uint64_t max_bytes; // van: longer messages are left out; kvstore: the array's size
+    // van: longer messages are not measured; kvstore: the array's size.
+    uint64_t max_bytes;
     uint64_t servers, workers, keys;
     bool sockets; // the cluster's processes use Unix sockets
     uint64_t table_rows;
@@ -35,7 +38,7 @@ struct bench {
     json_t *figures;
 };
 
-// Runs the measurement of this name. Returns TUG_EUSAGE if there is none.
+// Runs the measurement with this name. Returns TUG_EUSAGE if the name is unknown.
 int bench_run(const char *name, const struct bench_options *o, struct err *e);
 
 // Measures how close a table comes to the machine's limits.
@@ -60,7 +63,7 @@ int bench_score(struct bench *b, struct err *e);
 // Figures. If memory runs out while one is added, bench_run returns an error.
 
 void bench_count(json_t *figures, const char *name, uint64_t n);
-void bench_set(json_t *figures, const char *name, double x); // 0 if it is not finite
+void bench_set(json_t *figures, const char *name, double x); // sets 0 if x is not finite
 double bench_get(const json_t *figures, const char *name);
 // Sets `name` to the figure `over` divided by the figure `under`.
 void bench_ratio(json_t *figures, const char *name, const char *over, const char *under);

@@ -11,7 +11,7 @@ enum { BENCH_FIGURES = 8192 }; // figures beyond this number are dropped
 // A figure that one worker has measured.
 struct bench_figure {
     char name[40];
-    double rate;     // keys, or requests, per second
+    double rate;     // keys per second; of a barrier, barriers per second
     double p50, p99; // seconds from the call to the end of its wait
     double bytes;    // bytes sent and received per key; 0: not counted
 };

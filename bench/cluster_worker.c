@@ -14,7 +14,8 @@
 #include "client/client.h"
 #include "rule/rule.h"
 
-// Tables with rows of 1 float, of 16 floats, and of 1 float under small keys.
+// The tables. A row has 1 float, in the table WIDE 16. Keys are large numbers, in the
+// table SMALL small ones.
 enum { NARROW = 1, WIDE, SMALL };
 enum { WIDE_FLOATS = 16, MAX_IN_FLIGHT = 8 };
 enum { FULL_BATCH = 100000, SMALL_BATCH = 10000, BATCHES = 20, MAX_TIMES = 1 << 20 };
@@ -25,7 +26,8 @@ enum { DEFAULT, BF16, PACKED, CACHED, CLIENTS };
 #define BARRIER_NS ((uint64_t)120000000000)
 #define READY_NS ((uint64_t)60000000000)
 
-// Batches of distinct keys, each in the order in which the client sends keys.
+// Batches of distinct keys. The keys of a batch are in the order in which the client
+// sends them.
 struct batches {
     const uint64_t *keys; // n batches of `size` keys
     size_t n, size;
@@ -37,7 +39,7 @@ struct worker {
     struct client *clients[CLIENTS];
     struct van *vans[CLIENTS];
     uint32_t rank;
-    float *values;                // the values of all pushes
+    float *values;                // every push sends these values
     float *pulled[MAX_IN_FLIGHT]; // the values of each pull in flight
     double times[MAX_TIMES];
     double bytes; // bytes per key in the last measurement
@@ -53,7 +55,7 @@ struct load {
     double seconds;
 };
 
-// Adds a figure with the quantiles of the first n times, which it sorts.
+// Adds a figure with the quantiles of the first n entries of w->times, and sorts these.
 static void report(struct worker *w, const char *name, double rate, size_t n)
 {
     struct bench_figures *all = (struct bench_figures *)w->b->shared;
@@ -142,7 +144,7 @@ static client_ts issue(const struct worker *w, const struct load *l, size_t turn
 }
 
 // Keeps l->in_flight requests under way for l->seconds. Sets *ret_rate to the keys per
-// second and *ret_n to the number of times in w->times.
+// second and *ret_n to the number of entries of w->times.
 static int pump(struct worker *w, const struct load *l, double *ret_rate, size_t *ret_n,
                 struct err *e)
 {
@@ -184,8 +186,8 @@ static double bytes_of(const struct load *l)
     return (double)(s.bytes_sent + s.bytes_received);
 }
 
-// Measures a load on all workers at the same time. A first turn, in which links are
-// opened and memory is allocated, is not counted.
+// Measures a load on all workers at the same time. The first requests, for which links
+// are opened and memory is allocated, are not counted.
 static int measure(struct worker *w, const char *what, const struct load *l,
                    struct err *e)
 {
@@ -271,7 +273,7 @@ static int measure_barrier(struct worker *w, struct err *e)
 {
     size_t n = 0;
     double begin = clock_seconds(), now = begin;
-    // All workers must wait at the same number of barriers.
+    // The number of barriers is fixed, because it must be the same for all workers.
     size_t all = (size_t)(w->b->o->seconds * 2000) + 1;
     for (; n < all && n < MAX_TIMES; n++) {
         double from = now;
@@ -385,8 +387,8 @@ static int open_client(struct worker *w, int i, struct err *e)
     return 0;
 }
 
-// Opens all clients. They are polled in turn until all have joined, because the cluster
-// waits for the last one.
+// Opens all clients. They are polled in turn until all have joined, because no client is
+// ready before the last one has joined.
 static int open_clients(struct worker *w, struct err *e)
 {
     for (int i = 0; i < CLIENTS; i++)

@@ -131,7 +131,7 @@ static void all_end(pid_t *pids, uint32_t n)
         for (uint32_t i = 0; i < n; i++) {
             if (pids[i] == pid)
                 pids[i] = 0;
-            // Other processes would wait for the failed one.
+            // The other processes would wait for the failed one, so they are killed.
             else if (status != 0 && pids[i] > 0)
                 (void)kill(pids[i], SIGKILL);
         }

@@ -14,12 +14,12 @@
 
 enum { BENCH_KV_ROUNDS = 8, BENCH_KV_NODES = 64 };
 
-// Memory that the processes of a turn share.
+// Memory that the processes of one run share.
 struct bench_kv_shared {
-    char addresses[BENCH_KV_NODES]
-                  [VAN_ADDRESS_MAX]; // addresses of the servers with vans alone
+    // Addresses of the servers that use vans without a kvstore.
+    char addresses[BENCH_KV_NODES][VAN_ADDRESS_MAX];
     char scheduler[VAN_ADDRESS_MAX]; // the kvstore's scheduler
-    // Posted by each server, once for each worker, when it listens.
+    // A server posts its semaphore once for each worker when it listens.
     sem_t listening[BENCH_KV_NODES];
     double seconds[BENCH_KV_NODES]; // the time that each worker's rounds took
     char error[ERR_TEXT_MAX];       // the error of the first process that failed
@@ -33,7 +33,7 @@ struct bench_kv {
     uint32_t rank;
 };
 
-// Each runs a process from its start to its end. Returns 0 or an error.
+// Run a server or a worker from its start to its end. Return 0 or an error.
 int bench_kv_van_server(const struct bench_kv *b, struct err *e);
 int bench_kv_van_worker(const struct bench_kv *b, struct err *e);
 

@@ -13,7 +13,7 @@
 
 struct server {
     struct van *van;
-    uint64_t bytes; // size of a piece
+    uint64_t bytes; // size of this server's part of the array
     char *sinks[BENCH_KV_NODES], *source;
     van_link links[BENCH_KV_NODES];
     uint32_t n_links, n_closed;
@@ -47,7 +47,8 @@ static void *server_place(void *ctx, van_link link, uint16_t type, uint64_t requ
     return NULL;
 }
 
-// Acknowledges a piece; answers a message without a body with a piece.
+// Acknowledges a push, which has a body. Answers a pull, which has none, with this
+// server's part of the array.
 static void server_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct server *s = ctx;
@@ -103,7 +104,8 @@ int bench_kv_van_server(const struct bench_kv *b, struct err *e)
 
 struct worker {
     struct van *van;
-    uint64_t bytes, servers; // size of a piece, and number of servers
+    // Size of a server's part of the array, and number of servers.
+    uint64_t bytes, servers;
     char *array;
     van_link links[BENCH_KV_NODES];
     uint64_t opened, answered;
@@ -150,8 +152,8 @@ static int await(struct worker *w, const uint64_t *count, uint64_t n, struct err
     return 0;
 }
 
-// Sends pieces of n bytes to all servers, or with n 0 asks for their pieces, and waits
-// for all answers.
+// Pushes n bytes to each server, or, if n is 0, pulls the part of the array from each
+// server. Waits for all answers.
 static int ask(struct worker *w, uint64_t n, struct err *e)
 {
     uint64_t before = w->answered;
@@ -179,7 +181,7 @@ int bench_kv_van_worker(const struct bench_kv *b, struct err *e)
         return err_nomem(e, "an array");
     for (uint64_t i = 0; i < w.servers; i++)
         while (sem_wait(&b->shared->listening[i]) != 0)
-            ; // interrupted by a signal
+            ; // a signal has interrupted the wait
     TRY(tcp_van_open(&w.van, &o, &h, e));
     for (uint64_t i = 0; i < w.servers; i++)
         w.links[i] = van_connect(w.van, b->shared->addresses[i], TIMEOUT_NS);

@@ -11,8 +11,8 @@
 #include "bench/pair.h"
 
 enum { ROUNDS = 3 };
-// For the comparison of moves with the van: the widths of rows, and the bits of
-// a partition's number.
+// The comparison of moves with the van uses rows of NARROW and of WIDE floats, and tables
+// with 2^FEW_BITS partitions.
 enum { NARROW = 16, WIDE = 256, FEW_BITS = 4 };
 enum { VAN_BYTES = 4 << 20, VAN_IN_FLIGHT = 8 };
 #define PATIENCE 120.0 // seconds for filling the tables, and for all moves
@@ -34,8 +34,8 @@ struct moves_bench {
     struct bench_nodes nodes;
     struct bench_moves *m;
     bool over;
-    uint32_t *owners; // by partition of tables by hash, before the server joins
-    struct moment planned, moved; // when the plan was made, and the last move ended
+    uint32_t *owners; // the owner of each partition by hash before the server joins
+    struct moment planned, moved; // when the plan was made, and when the last move ended
     double rate;                  // bytes per second of the moves
 };
 
@@ -54,7 +54,7 @@ static struct moment moment_now(const struct moves_bench *x)
                 [CPU_SCHEDULER] = (double)t.tv_sec + (double)t.tv_nsec * 1e-9}};
 }
 
-// Adds the CPU time between two moments, in seconds for each second.
+// Adds figures of the CPU time used between two moments, in CPU seconds per second.
 static void add_cpu(json_t *to, const struct moment *from, const struct moment *until)
 {
     for (int i = 0; i < CPUS; i++)
@@ -87,8 +87,9 @@ static int wait_for_tables(struct moves_bench *x, struct err *e)
     return 0;
 }
 
-// Uses as much memory as the table has, and frees it. A virtual machine may get its memory
-// from the host only when it is used for the first time, at a tenth of the usual rate.
+// Writes to as much memory as the table will need, and frees it. In a virtual machine the
+// first use of memory may be ten times slower, because the host provides the memory only
+// then.
 static int warm(const struct moves_bench *x, struct err *e)
 {
     const struct bench_moves_plan *p = &x->m->plan;
@@ -168,8 +169,8 @@ static bool is_within(const struct bench_seen *q, const struct moment window[2])
     return q->ended >= window[0].at && q->ended < window[1].at;
 }
 
-// Collects the times of the requests that ended in the window. Returns the number of
-// their keys per second.
+// Stores how long each request took that ended in the window. Returns the keys per second
+// of these requests.
 static double collect(struct moves_bench *x, const struct moment window[2],
                       double *ret_times, size_t *ret_n)
 {
@@ -206,8 +207,8 @@ static int add_window(struct moves_bench *x, json_t *to, const struct moment win
     return n > 0 ? 0 : err_set(e, TUG_EIO, "no request ended in a window");
 }
 
-// Adds the number of rows that have another owner now, divided by the number that the new
-// server should get, and other figures of the moves.
+// Adds figures of the moves. The first figure is the number of rows whose owner has
+// changed, divided by the number of rows that the new server should get.
 static void add_moved(struct moves_bench *x, json_t *to)
 {
     const struct roster *r = scheduler_roster(x->nodes.scheduler);
@@ -249,7 +250,8 @@ static int join_under_load(struct moves_bench *x, struct err *e)
     return 0;
 }
 
-// Returns the median of a figure of all rounds; `group` NULL: of the round itself.
+// Returns the median of a figure over all rounds. The figure is in the group `group` of a
+// round, or, if `group` is NULL, in the round itself.
 static double median_of(const json_t *rounds, const char *group, const char *name)
 {
     double all[ROUNDS];

@@ -33,7 +33,7 @@ struct bench_moves {
     struct bench_seen seen[BENCH_MOVES_WORKERS][BENCH_MOVES_SEEN];
 };
 
-uint64_t bench_moves_key(uint64_t number); // a key of the table
+uint64_t bench_moves_key(uint64_t number); // returns the table's key with this number
 int bench_moves_worker(struct bench_nodes *b, struct node *n, struct err *e);
 
 #endif

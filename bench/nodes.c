@@ -20,7 +20,7 @@ enum { END_SECONDS = 10 };
 static void wait_for(sem_t *posted)
 {
     while (sem_wait(posted) != 0)
-        ; // interrupted by a signal
+        ; // a signal has interrupted the wait
 }
 
 static int be(struct bench_nodes *b, enum wire_role role, bool late, struct err *e)
@@ -155,7 +155,7 @@ static void wait_for_processes(struct bench_nodes *b, bool kill_now)
 int bench_nodes_close(struct bench_nodes *b, int rc, struct err *e)
 {
     wait_for_processes(b, rc != 0);
-    // The worker's error is more precise than the scheduler's.
+    // The error of a server or worker is more precise than the scheduler's.
     if (atomic_load(&b->shared->failed))
         rc = err_set(e, TUG_EIO, "%s", b->shared->error);
     van_free(b->van);

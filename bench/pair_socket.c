@@ -33,7 +33,7 @@ struct socket_pair {
 };
 
 // Waits until the socket is readable: polls for a while before it sleeps, as a van does.
-// Returns 0 if there are bytes, the end of the stream or an error to read.
+// Returns 0 when a read would return bytes, the end of the stream or an error.
 static int wait_readable(int fd, const struct bench_pair_options *o)
 {
     char byte;

@@ -21,9 +21,9 @@ struct van_pair {
     van_link link;
     bool opened;
     uint64_t sent, answered, awaited;
-    struct err why; // the reason, if the link has closed
+    struct err why; // why the link was closed
 
-    struct van *there; // used only by the other thread while that runs
+    struct van *there; // while the other thread runs, only it uses this van
     pthread_t thread;
     bool started;
     atomic_bool over;

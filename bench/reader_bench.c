@@ -140,7 +140,8 @@ static int bench_load(struct bench *b, int threads, bool with_table, struct err 
     return 0;
 }
 
-// Measures gathering random examples one by one, each prefetched eight examples ahead.
+// Measures how fast random examples are gathered one by one. Each is prefetched while the
+// eighth example before it is gathered.
 static int bench_gather(struct bench *b, struct err *e)
 {
     struct dataset *d;

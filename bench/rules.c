@@ -14,7 +14,7 @@
 
 enum {
     LINE_BYTES = 64,
-    AHEAD = 64, // how many lines ahead of the present one are prefetched
+    AHEAD = 64, // a cache line is prefetched this many lines before its use
     LINES = 200000,
     RUNS = 9,
     PUSHES = 40, // pushes of a run
@@ -26,8 +26,9 @@ static const uint32_t dims[] = {1, 8, 16, 64};
 struct side {
     struct bench_rows t;
     uint32_t row_bytes; // size of a row with its key
-    uint32_t zero;      // 0, but the compiler cannot know
-    const char **line;  // LINES + AHEAD addresses
+    // Always 0; the compiler does not know this, so it keeps the writes.
+    uint32_t zero;
+    const char **line; // addresses of LINES + AHEAD cache lines
     struct accessor_scratch scratch;
     float **all; // the address of each row
     float *rows[BENCH_PUSH_KEYS];
@@ -40,8 +41,8 @@ static double lines_of(const struct side *x, const char *row)
     return (double)(last - first + 1);
 }
 
-// Chooses random lines of random rows. Sets *ret_lines to the mean number of lines of a
-// row.
+// Chooses random cache lines of random rows. Sets *ret_lines to the mean number of cache
+// lines of a row.
 static void choose_lines(struct side *x, uint64_t seed, double *ret_lines)
 {
     double sum = 0;
@@ -56,7 +57,8 @@ static void choose_lines(struct side *x, uint64_t seed, double *ret_lines)
     *ret_lines = sum / (LINES + AHEAD);
 }
 
-// Returns the seconds of reading and writing all lines, whose values stay the same.
+// Returns the seconds in which all chosen cache lines are read and written. Their values
+// stay the same.
 static double time_lines(const struct side *x)
 {
     uint64_t begin = clock_ns();
@@ -100,7 +102,8 @@ static double time_apply(struct side *x, uint64_t seed)
 static int time_updates(struct side *x, uint32_t run, double *ret_updates,
                         double *ret_pushed, struct err *e)
 {
-    // The seed differs from that of the lines, so other rows are drawn.
+    // This seed is not the one that has chosen the cache lines, so the pushes are to
+    // other rows.
     struct bench_traffic even = {0, RUNS + run, PUSHES, BENCH_PUSH_KEYS};
     double apply = 0;
     TRY(bench_rows_draw(&x->t, &even, e));
@@ -111,7 +114,8 @@ static int time_updates(struct side *x, uint32_t run, double *ret_updates,
     return 0;
 }
 
-// Measures both sides in turn, so that other work of the machine affects both.
+// Measures updates and cache lines in turn, so that other work of the machine affects
+// both.
 static int run_turns(struct side *x, json_t *f, struct err *e)
 {
     double updates[RUNS], pushed[RUNS], lines[RUNS], each = 0;

@@ -96,7 +96,8 @@ static int end_file(struct save_bench *x, struct save_writer *w, int rc, struct 
 }
 
 // Reads the cut out until *ns nanoseconds are used up or the writer has no room, and
-// lowers *ns by the time taken. It may become negative; then the next call has less time.
+// lowers *ns by the time taken. *ns may become negative; then the next call has less
+// time.
 static int read_out(struct save_bench *x, struct save_writer *w, int64_t *ns,
                     bool *ret_end, struct err *e)
 {
@@ -151,7 +152,7 @@ static int write_all(int fd, const struct buf *b)
     return fdatasync(fd);
 }
 
-// Writes the bytes to a file and syncs it, with nothing else to do.
+// Writes the bytes to a file and syncs it, while this thread does nothing else.
 static int write_plain(const struct save_bench *x, const struct buf *b,
                        double *ret_seconds, struct err *e)
 {

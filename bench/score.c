@@ -186,7 +186,8 @@ static void measure_finds(struct score_bench *x)
               (double)BATCHES * BATCH / (cpu_seconds() - begin));
 }
 
-// Waits until save `number` is served, at most SETTLE_MS; returns the seconds.
+// Waits until save `number` is served, at most SETTLE_MS. Returns the seconds of the
+// wait.
 static double until_served(struct score_bench *x, uint32_t number)
 {
     uint64_t begin = clock_ns();

@@ -41,12 +41,12 @@ struct bench_rows {
     // The values of the longest push; shorter pushes use the first of these values.
     float *values;
 };
-// Opens a table without rows. bench_rows_close must follow, also after a failure; it
+// Opens a table without rows. bench_rows_close must follow, also after a failure; it also
 // accepts a zeroed struct.
 int bench_rows_open(struct bench_rows *x, const char *settings, const char *cold_dir,
                     uint64_t n, struct err *e);
-// Creates the rows. Each row has one show, but every sixteenth less than one; every
-// second row has a click.
+// Creates the rows. Each row has one show, except every sixteenth row, which has 0.4
+// shows. Every second row has a click.
 int bench_rows_fill(struct bench_rows *x, struct err *e);
 void bench_rows_close(struct bench_rows *x);
 

@@ -22,7 +22,7 @@ enum {
     // Keys of a run; each run has different keys, which are not in the cache.
     READS = 100000,
     RUNS = 80,
-    TURN = 10,        // runs of one side before the next side's turn
+    TURN = 10,        // runs of lines, or of keys, before the next side has its turn
     READ_BATCH = 512, // keys per table_find, as in a trainer's batches
     ROW_FLOATS = 14,  // so that a row with its key is one cache line
     LINE_BYTES = 64,
@@ -30,8 +30,8 @@ enum {
 
 static volatile float sink; // written so that the compiler keeps the reads
 
-// time_lines prefetches this many lines ahead. Locality 3 loads a line into all caches, 2
-// not into the first.
+// time_lines prefetches this many lines ahead. With locality 3 a line is loaded into all
+// caches, with locality 2 into all except the first.
 enum { AHEAD = 64 };
 
 static double time_lines(const char *lines, const uint32_t *order, bool l2)
@@ -116,9 +116,9 @@ static double run_side(const struct reads *x, uint64_t seed, uint32_t side)
                         : time_lines(x->lines, order, side == L2_LINES);
 }
 
-// Measures all sides in turn, so that other work of the machine affects all. A side's
-// turn has several runs, so that the page tables of its memory are in the cache, as in a
-// program that does nothing else.
+// Measures all sides in turn, so that other work of the machine affects all of them. A
+// side's turn has several runs, so that the page tables of its memory are in the cache,
+// as in a program that does nothing else.
 static void run_reads(const struct reads *x, json_t *f)
 {
     static const char *const names[SIDES] = {"lines_per_second", "l2_lines_per_second",

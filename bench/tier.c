@@ -44,7 +44,7 @@ static int traffic(const struct bench_rows *x, float *values, size_t from, size_
         const uint64_t *keys = x->keys + x->begin[i];
         TRY(store_pull(x->s, keys, bench_push_keys(x, i), values, NULL, e));
         TRY(bench_push(x, i, e));
-        while (store_work(x->s, 0)) // includes rows that move to disk
+        while (store_work(x->s, 0)) // this also moves rows to disk
             ;
     }
     return 0;
@@ -162,9 +162,9 @@ static int measure_disk(struct tier_bench *x, double exponent, uint32_t batches,
     return rc;
 }
 
-// Measures RocksDB twice. The first time draws are uniform, for "computed", because the
-// keys that are not in memory are almost equally frequent. The second time draws follow
-// Zipf's law, with as many keys as a push has, for "straight".
+// Measures RocksDB twice. For computed_per_second the draws are uniform, because keys
+// that are not in memory are almost equally frequent. For straight_per_second they follow
+// Zipf's law, with as many draws as for a push.
 static int measure_rocksdb(struct tier_bench *x, struct err *e)
 {
     double ns[2];

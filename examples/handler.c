@@ -15,7 +15,7 @@ struct greatest {
     unsigned pushes;
 };
 
-// Handles a push or pull, and answers it once. Calls come one at a time.
+// Handles a push or pull, and answers it once. The library makes one call at a time.
 static void handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                    const struct tug_kv_data *d)
 {
@@ -40,7 +40,7 @@ static void handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
             *best = d->values[i];
         out[i] = *best;
     }
-    // Copies the values.
+    // The call copies the values, because its argument `release` is NULL.
     tug_kv_answer(a, m->ticket, m->pull ? &answer : NULL, NULL, NULL);
 }
 

@@ -88,7 +88,8 @@ static int errors_of(struct tug_client *c, struct batch *b, uint64_t at, uint64_
     return 0;
 }
 
-// Pushes the gradients of half the squared errors; keys that repeat are added up.
+// Pushes the gradients of half the squared errors; the gradients of a key that repeats
+// are added up.
 static int learn(struct tug_client *c, struct batch *b, size_t n)
 {
     uint64_t ts[2];
@@ -158,7 +159,7 @@ static int worker(const struct tug_client_options *o)
 
 int main(void)
 {
-    // tug launch sets it; without it this is the only process.
+    // tug launch sets DMLC_ROLE; without it this is the only process.
     const char *role = getenv("DMLC_ROLE");
     struct tug_node *n;
     if (role == NULL)

@@ -46,7 +46,8 @@ int main(void)
         rc = tug_app_open(&a, n, 0, 0, &h);
     }
     if (rc == 0)
-        rc = tug_node_finalize(n, true); // servers serve until all workers have called it
+        // A server serves until all workers have called tug_node_finalize.
+        rc = tug_node_finalize(n, true);
     if (rc != 0)
         fprintf(stderr, "%s\n", tug_last_error());
     tug_kv_default_close(store);

@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import sys
 
-# Checked before anything is built. In an isolated environment, which pip makes for the build alone, pip installs them
-# itself.
+# These modules are checked before anything is built. In the isolated environment that pip makes for a build, pip
+# installs them itself.
 LACKS = [name for name in ("setuptools", "wheel", "cffi", "numpy") if importlib.util.find_spec(name) is None]
 if LACKS and not any("pip-build-env" in path for path in sys.path):
     sys.exit(f"tug: {sys.executable} (Python {sys.version.split()[0]}) lacks {', '.join(LACKS)}: run "

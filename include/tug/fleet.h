@@ -163,9 +163,9 @@ TUG_API const char *tug_fleet_server_endpoint(const struct tug_fleet *f, uint32_
 // tug_fleet_save_persistables has saved (its newest save is used), or the directory of one
 // save. If n_names is 0, all tables of the save are loaded, else only those with these
 // names. All servers call this function, and must see the directory; server 0 loads the
-// tables in tug_fleet_run_server, and workers wait for it. If `dirname` is NULL, nothing is
-// loaded. TUG_EUSAGE if one of the names is not the name of a table, or the path has a
-// comma. (Paddle: init_server(dirname, var_names).)
+// tables in tug_fleet_run_server, and workers wait until they are loaded. If `dirname` is
+// NULL, nothing is loaded. TUG_EUSAGE if one of the names is not the name of a table, or
+// the path has a comma. (Paddle: init_server(dirname, var_names).)
 TUG_API int tug_fleet_init_server(struct tug_fleet *f, const char *dirname,
                                   const char *const *names, size_t n_names);
 // Names the save from which one table is loaded at the start, as tug_fleet_init_server
@@ -207,7 +207,7 @@ enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
 // Combine the n numbers of each worker with those of the other workers: values[i] becomes
 // the sum, the maximum or the minimum of all workers' values[i]. They are combined in the
 // order of the workers' indexes, so all workers get the same bits; on failure the values
-// stay unchanged. tug_fleet_all_reduce_whole does so for integers. TUG_EUSAGE if n
+// stay unchanged. tug_fleet_all_reduce_whole does the same for integers. TUG_EUSAGE if n
 // differs between workers, or an integer sum does not fit 64 bits.
 TUG_API int tug_fleet_all_reduce(struct tug_fleet *f, double *values, size_t n,
                                  enum tug_fleet_reduce how);

@@ -104,8 +104,8 @@ TUG_API int tug_node_wait(struct tug_node *n);
 // callback it returns TUG_EUSAGE and does nothing.
 TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
 // Registers a function that tug_node_finalize calls after the node has left the cluster
-// and before it is freed, in the order of registration (ps::RegisterExitCallback). It may
-// close customers.
+// and before it is freed, in the order of registration (ps::RegisterExitCallback). The
+// function may close customers.
 TUG_API int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
 // Return this node's role, id and rank, and the numbers of servers and workers
@@ -170,7 +170,7 @@ TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 TUG_API int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group);
 
 // Runs fn as a callback of the node, after the callbacks of earlier events
-// (ps::Customer::Accept). Does not wait for it.
+// (ps::Customer::Accept). Does not wait until fn has run.
 TUG_API int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
 // A request of a simple app, or an answer to such a request: a number (head) and some
@@ -404,8 +404,8 @@ TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_k
 // its number of values. Values that are not finite are refused, as in tug_kv_send. A push
 // that would make a sum infinite is refused, too, and this server applies nothing of its
 // part. The handlers of only one node may use a store. tug_kv_default_keys returns the
-// number of keys. A program calls it and tug_kv_default_find in a callback or handler of
-// that node, or while none of these runs.
+// number of keys. A program calls tug_kv_default_keys and tug_kv_default_find in a
+// callback or handler of that node, or while none of its callbacks and handlers runs.
 struct tug_kv_default;
 TUG_API int tug_kv_default_open(struct tug_kv_default **ret);
 TUG_API void tug_kv_default_close(struct tug_kv_default *s); // NULL is fine

@@ -148,10 +148,10 @@ TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_ite
 TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
 // Pulls the array of each key into the data of its item's array, cast to the dtype of
-// that array. It includes this worker's earlier pushes. A value beyond the range of the
-// dtype becomes the nearest integer of that dtype, or an infinity. A sparse array gets
-// the rows that are not all zero: the call sets n_ids and ids, and both ids and data need
-// room for all `rows`.
+// that array. The pulled array includes this worker's earlier pushes. A value beyond the
+// range of the dtype becomes the nearest integer of that dtype, or an infinity. A sparse
+// array gets the rows that are not all zero: the call sets n_ids and ids, and both ids
+// and data need room for all `rows`.
 TUG_API int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
 // Pushes `items`, then pulls the results into `out` (pushpull).

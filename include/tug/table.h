@@ -205,10 +205,10 @@ TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // Clears a table and loads into it the rows of the table `name` (NULL: the table's own
-// name) of a save. `path` is a save, or a directory, whose newest save is used. A delta is
-// loaded with all saves that it builds on. TUG_EUSAGE if the path does not lie below
-// the --save-root or a --load-root of all servers. TUG_EDATA if there is no save or it is
-// damaged. *ret_rows (may be NULL) becomes the number of rows loaded.
+// name) of a save. `path` is a save, or a directory; in a directory the newest save is
+// used. A delta is loaded with all saves that it builds on. TUG_EUSAGE if the path does
+// not lie below the --save-root or a --load-root of all servers. TUG_EDATA if there is no
+// save or it is damaged. *ret_rows (may be NULL) becomes the number of rows loaded.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
@@ -233,8 +233,8 @@ struct tug_variable {
 struct tug_dense;
 // Opens variables. All workers call it, with the same variables in the same order. The
 // worker of rank 0 sets initial values if the table does not have rows yet; the other
-// workers wait for it. A guest sets none and does not wait. The caller closes it before
-// its client. TUG_EUSAGE if there are no variables, two have one name, an `init` is
+// workers wait for it. A guest sets none and does not wait. The caller closes *ret before
+// the client. TUG_EUSAGE if there are no variables, two have one name, an `init` is
 // wrong, or the table's accessor is not plain.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
@@ -354,7 +354,7 @@ struct tug_rule {
     void (*apply)(void *ctx, float rate, float *weights, float *state,
                   const float *gradients, size_t n);
     void *ctx;
-    float rate; // the learning rate of a table whose settings give none
+    float rate; // the learning rate of a table whose settings give no rate
 };
 TUG_API int tug_register_rule(const struct tug_rule *r);
 

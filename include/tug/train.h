@@ -120,12 +120,12 @@ struct tug_model_options {
 // unchanged, if an option is wrong, or is "data" (which tug_model_train gets instead),
 // "json", "log-dir" or "cv".
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
-// Opens a saved model: `path` is a directory, whose newest save is used, or the directory
-// of one save. The save is read when the model is first used. If `o` is NULL, the model
-// cannot be trained. Otherwise it can be trained further. Options that change the result
-// must have the values of the earlier training; if the options name a model, its dim and
-// layers are checked now. TUG_EDATA if there is no save, or the save does not name its
-// model.
+// Opens a saved model: `path` is the directory of one save, or a directory of saves, in
+// which the newest one is used. The save is read when the model is first used. If `o` is
+// NULL, the model cannot be trained. Otherwise it can be trained further. Options that
+// change the result must have the values of the earlier training; if the options name a
+// model, its dim and layers are checked now. TUG_EDATA if there is no save, or the save
+// does not name its model.
 TUG_API int tug_model_load(struct tug_model **ret, const char *path,
                            const struct tug_model_options *o);
 // Frees the model, removes its files in $TMPDIR, and leaves the cluster if
@@ -244,9 +244,9 @@ TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *re
 // Explains predictions as text, with one JSON object in a line (as printed by `tug
 // predict --explain --json`): the bias, the contributions of each feature (by itself, by
 // its pairs with other features, and through the layers), and the pairs with the largest
-// contributions. `options` are the options of `tug predict` about reading data, and top.
-// *ret is valid until the next call on the model. TUG_EUSAGE if the model has several
-// labels.
+// contributions. `options` are the options of `tug predict` about reading data, and
+// "top". *ret is valid until the next call on the model. TUG_EUSAGE if the model has
+// several labels.
 TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options,
                               const char **ret);
@@ -257,7 +257,7 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
 //
 //   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: the
 //                    metric is not defined
-//   after train      examples (trained on in a pass), held_out (by the option valid),
+//   after train      examples (trained on in a pass), held_out (by the option "valid"),
 //                    epochs (of all calls), keys, skipped_lines, read_seconds, train_seconds,
 //                    valid_seconds, save_seconds, test_seconds, other_seconds,
 //                    total_seconds (of all these); train.auc, train.logloss of the last

@@ -84,8 +84,8 @@ struct tug_client;
 // TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS. The texts need to be valid only
 // during tug_client_open.
 struct tug_client_options {
-    // "HOST:PORT", or the address that the scheduler prints; with standbys, those of all
-    // schedulers, with commas.
+    // "HOST:PORT", or the address that the scheduler prints; with standbys, the addresses
+    // of all schedulers, separated by commas.
     const char *scheduler;
     const char *cluster;         // the cluster's name; NULL: "tug"
     const char *ca, *cert, *key; // paths of PEM files; all NULL: links without TLS
@@ -113,8 +113,8 @@ TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_opt
 // Waits for the requests in flight and their callbacks, leaves the cluster and frees the
 // client. NULL is fine. The client is freed even if an error is returned: requests that
 // took longer than wait_seconds were given up, their callbacks were called with that
-// error, and the caller owns their arrays again. In a callback it returns TUG_EUSAGE and
-// does nothing.
+// error, and the caller owns their arrays again. In a callback the function returns
+// TUG_EUSAGE and does nothing.
 TUG_API int tug_client_close(struct tug_client *c);
 
 // These functions return this client's rank among the workers, from 0 (for a guest, its
@@ -197,10 +197,10 @@ TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *
 // Moves this client to `clock` in a table of mode ssp: waits, at most wait_seconds
 // (TUG_EIO), until the servers have acknowledged its pushes of earlier clocks; its later
 // pulls belong to this clock. Other workers wait for a client only after its first
-// tug_tick, so each client calls it with clock 0 before its first pull; a client that
-// joins late begins at the clock of the other workers. UINT64_MAX says that the client
-// has finished, and no worker waits for it any more. TUG_EUSAGE in a callback, or if the
-// table has another mode.
+// tug_tick, so each client calls tug_tick with clock 0 before its first pull; a client
+// that joins late begins at the clock of the other workers. UINT64_MAX says that the
+// client has finished, and no worker waits for it any more. TUG_EUSAGE in a callback, or
+// if the table has another mode.
 TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 
 // Waits for a request that was sent with `done` NULL, at most `seconds` (0: the client's

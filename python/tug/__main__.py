@@ -46,8 +46,8 @@ def _role(name: str, with_launcher: bool) -> None:
     run_and_exit(name, lambda: tug.serve(name))
 
 
-# Options of the command `tug launch` that this launcher lacks. It starts all processes on this machine, each server
-# with one loop, on ports and with a name that it chooses.
+# Options of the command `tug launch` that this launcher lacks. This launcher starts all processes on this machine,
+# each server with one loop, and chooses the ports and the name of the cluster.
 _OF_THE_COMMAND = ("advertise", "ca", "cert", "child-of", "cluster", "cold-root", "config", "connect-timeout", "force",
                    "host", "hosts", "http", "http-cert", "http-key", "http-targets", "http-token-file",
                    "http-wait", "insecure", "interface", "key", "load-root", "lock", "log-format", "log-level",

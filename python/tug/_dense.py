@@ -163,7 +163,7 @@ class Dense:
         return rows
 
 
-# In the order of enum tug_vector_op.
+# Paddle's names of the operations, in the order of enum tug_vector_op.
 OPERATIONS = ("utu", "utv", "au", "au_bv", "au_bv_cw", "aAx_bu", "RESET", "COPY", "RANDOMIZE", "make_steepest_desc_dir",
               "fix_dir_signs", "dir_deriv", "fix_omega_signs")
 

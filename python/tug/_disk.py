@@ -16,7 +16,8 @@ import tempfile
 import time
 from typing import BinaryIO, Callable, Dict, Optional
 
-# The names of saves, and of a save that save_over has not finished. Directories with other names belong to others.
+# The names of saves, and of a save that save_over has not finished. Directories with other names belong to other
+# programs.
 SAVE = re.compile(r"save-([0-9]{6}|[1-9][0-9]{6,8})", re.ASCII)
 _NEW_SAVE = "save-new-"
 # The files of a save, and of an unfinished save (src/save/save.c).

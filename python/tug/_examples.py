@@ -135,7 +135,7 @@ def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     return given.astype(np.float64)
 
 
-# the 29 bits of a double that a float lacks, for a double in the middle between two floats
+# A float lacks the low 29 bits of a double. They have this value if the double lies in the middle between two floats.
 _TIE = np.uint64(0x10000000)
 
 

@@ -393,7 +393,7 @@ def names_of(data: Any) -> List[str]:
     """Returns the names of a frame's columns. Raises UsageError for Arrow data without names."""
     if isinstance(data, (dict, list, tuple, np.ndarray)):
         return [_name(k) for k in _of_records(data)]
-    # the attribute of pyarrow, and that of pandas and polars
+    # column_names is pyarrow's attribute, columns that of pandas and polars
     found = getattr(data, "column_names", getattr(data, "columns", None))
     if found is None:
         raise UsageError("categorical: 'all' needs data whose columns have names: list the columns")

@@ -146,7 +146,8 @@ class KVStore(KVStoreBase):
         self._callback: Any = None
         self._raised: Optional[BaseException] = None
         self._turn = threading.RLock()  # the library's stores are used by one thread at a time
-        # in a store of one process: the optimizer; if a program changes its numbers, the next push applies them
+        # the optimizer of a store of one process; if a program changes the optimizer's numbers, the next push applies
+        # them
         self._given: Optional[Optimizer] = None
         self._changes = 0
         self._updating: Optional[int] = None  # the thread in which an updater runs at present

@@ -72,7 +72,7 @@ class Model(OwnedHandle):
         self._opened_by = (progress, Place(place.alone, None, False), words, on_pass)
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
         self.results: Dict[str, float] = {}  # the results of the last train()
-        # the number of columns of the matrices it was trained on; None: not known yet
+        # the number of columns of the matrices that the model was trained on; None: not known yet
         self._width: Optional[int] = None
         self._importance: Optional[List[Dict[str, Any]]] = None  # of the last importance(), which notebooks show
         kept: List[Any] = []

@@ -348,7 +348,7 @@ void accessor_scratch_fini(struct accessor_scratch *s)
     *s = (struct accessor_scratch){0};
 }
 
-// Rows that are updated together, padded as kernels.h asks.
+// Rows that are updated together, padded as kernels.h requires.
 struct strip {
     const struct rule_params *rules;
     float pass;

@@ -105,9 +105,10 @@ struct accessor_class {
     // The number of pushed statistics, counted from the last, that are not added up when
     // pushes of a key are merged; the value of the last push is kept (slots).
     uint32_t kept_stats;
-    // Rules that share state among a block of weights (rule_info.per_block): the whole
-    // extra group is one block, unless `rules_give_blocks`, since a group may be several
-    // vectors. The group of weights is one block, too, if `weights_are_block`.
+    // Blocks of rules that share state among a block of weights (rule_info.per_block).
+    // The extra group is one block, unless `rules_give_blocks` is true: then the rule
+    // says how many weights a block has, because the group may be several vectors. If
+    // `weights_are_block` is true, group 0 is one block, too.
     bool rules_give_blocks, weights_are_block;
     struct life_class life;
 };
@@ -217,7 +218,8 @@ void accessor_apply_packed(struct accessor_scratch *s, const struct accessor_pus
 // As struct accessor_push, for rows with a lifecycle. extras[i] is the extra row of row
 // i; if it is NULL, row i has no extra row, and gradients for it are dropped. divisors[i]
 // is the result of life_class.seen for row i; gradients are multiplied by scale /
-// divisors[i]. All three kinds of update apply the rules' clip, clip_norm and bounds.
+// divisors[i]. accessor_apply, accessor_apply_packed and accessor_apply_life all apply
+// the rules' clip, clip_norm and bounds.
 struct accessor_life_push {
     const struct rule_params *rules;
     float scale;

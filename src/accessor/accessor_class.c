@@ -44,8 +44,8 @@ static const struct accessor_class *classes[ACCESSOR_MAX_CLASSES] = {
     ACCESSORS(ACCESSOR_ADDRESS)};
 enum { OWN = 0 ACCESSORS(ACCESSOR_ONE) }; // tug's own classes come first in the list
 
-// Paddle's names of accessors, and the options that they imply. Its Unit accessors do not
-// divide gradients by shows.
+// Paddle's names of accessors, and the options that they imply. Paddle's Unit accessors
+// do not divide gradients by shows.
 static const struct {
     const char *theirs;
     const struct accessor_class *ours;

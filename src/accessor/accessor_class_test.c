@@ -17,7 +17,7 @@ static void layouts(void **state)
         const char *name;
         uint32_t dim;
         uint64_t ttl;
-        // The numbers of floats. The row of embed under adagrad has a weight and a state.
+        // The numbers of floats. In a row, embed under adagrad has a weight and a state.
         uint32_t width, extra_width, pull, push, stats, extra;
     } want[] = {
         {"plain", 3, 0, 6, 0, 3, 3, 0, 0},      {"merge", 3, 9, 3, 0, 3, 3, 0, 0},
@@ -205,7 +205,7 @@ static void test_features(void **state)
     o.random = 7;
     assert_int_equal(accessor_make(&a, &o, &e), TUG_EUSAGE);
     o.random = 0;
-    o.extra.block = 1; // each weight has a sum of its own, although the group has several
+    o.extra.block = 1; // each weight of the group has a sum of its own
     assert_int_equal(accessor_make(&a, &o, &e), 0);
     assert_int_equal(a.groups[1].n_state, 6);
     o.dim = 0;

@@ -84,7 +84,7 @@ static bool is_tame(const struct rule_params *r)
         return rates;
     case RULE_MOMENTUM:
         return rates && means;
-    case RULE_ADAGRAD: // adagrad's sum of squares never falls
+    case RULE_ADAGRAD: // adagrad's sum of squares is never below n0
         return rates && (beta || (r->beta >= 0 && r->beta < 1 && r->n0 >= 0x1p-60f));
     case RULE_RMSPROP:
     case RULE_ADAM:
@@ -137,7 +137,7 @@ bool accessor_push_tame(const struct accessor *a, const float *values, size_t n,
                         float most)
 {
     size_t width = a->push_width;
-    if (!(most < ACCESSOR_TAME_PUSH)) // or NaN
+    if (!(most < ACCESSOR_TAME_PUSH)) // too large or NaN
         return false;
     size_t by = a->count != ACCESSOR_NO_COUNT               ? width - 2
                 : a->pushed_stats > 0 && a->life.show_scale ? width - a->pushed_stats

@@ -7,7 +7,8 @@
 
 #include "accessor/accessor.h"
 
-// The accessors by name, one per line; `class_NAME` is the struct accessor_class of one.
+// The accessors by name, one per line; `class_NAME` is the struct accessor_class of the
+// accessor NAME.
 #define ACCESSORS(ACCESSOR)                                                              \
     ACCESSOR(plain)                                                                      \
     ACCESSOR(merge)                                                                      \

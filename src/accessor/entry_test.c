@@ -103,8 +103,8 @@ static void exact(void **state)
     }
 }
 
-// Repeated pushes do not change what a policy has recorded. They are admitted if earlier
-// pushes of the key were, as far as the policy records that.
+// Pushes that repeat examples do not change the state of a policy. They are admitted if
+// the policy has recorded that an earlier push of the key was admitted.
 static void repetitions(void **state)
 {
     (void)state;

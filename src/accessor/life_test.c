@@ -68,7 +68,8 @@ static double naive_push(const struct life *l, struct naive *n, const float *sta
     return l->show_scale && stats[0] > 0 ? (double)stats[0] : 1;
 }
 
-// Returns 1 if x > y, 0 if not, and -1 if floats cannot tell.
+// Returns 1 if x > y, 0 if not, and -1 if the difference is within the rounding errors of
+// floats.
 static int above(double x, double y)
 {
     return fabs(x - y) <= 1e-5 * (fabs(x) + fabs(y)) + 1e-6 ? -1 : x > y;

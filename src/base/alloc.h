@@ -42,8 +42,8 @@ void mem_unmap(void *p, size_t bytes);
 // mem_reserve reserves address space without memory, for arrays that grow in place.
 // mem_commit makes the bytes from `old_bytes` (the size committed before) up to
 // `new_bytes` usable and zeroed. Only a 2 MiB block that is committed whole becomes a
-// huge page, so that no huge page is half unused. Free it with mem_unmap and the reserved
-// size.
+// huge page, so that no huge page is half unused. Free the space with mem_unmap and the
+// reserved size.
 void *mem_reserve(size_t bytes);
 bool mem_commit(void *p, size_t old_bytes, size_t new_bytes);
 

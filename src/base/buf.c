@@ -132,7 +132,7 @@ const char *buf_str(struct buf *b)
 {
     if (b->len == 0)
         return "";
-    // only if the caller filled the array itself
+    // There is room for the NUL unless the caller filled the array itself.
     if (b->len == b->cap && buf_grow(b, b->len + 1) != 0)
         return NULL;
     b->data[b->len] = '\0';

@@ -28,7 +28,8 @@ int buf_add(struct buf *b, const void *bytes, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // adds a JSON string in quotes, valid for any text
 int buf_json(struct buf *b, const char *text);
-int buf_json_number(struct buf *b, int digits, double x); // null if x is not finite
+// Adds x, or null if x is not finite.
+int buf_json_number(struct buf *b, int digits, double x);
 const char *buf_str(struct buf *b); // the data, ended by a NUL; "" if empty; NULL if
                                     // memory is short
 void buf_clear(struct buf *b);      // empties the buffer but keeps the memory

@@ -15,7 +15,7 @@ struct chained {
     uint64_t key;
 };
 
-// An empty table is zeroed.
+// A zeroed struct is an empty table.
 struct chains {
     struct chained **
         buckets; // array whose length is a power of two; NULL: `only` is the single chain
@@ -29,8 +29,8 @@ struct chained *chains_find(const struct chains *c, uint64_t key);
 struct chained *chains_again(const struct chained *x);
 void chains_put(struct chains *c, struct chained *x, uint64_t key);
 void chains_take(struct chains *c, struct chained *x); // x must be in the table
-// Empties the table and calls `fn` for each entry, which it may free. NULL: frees only
-// the table.
+// Empties the table and calls `fn` for each entry; `fn` may free the entry. If `fn` is
+// NULL, frees only the table.
 void chains_free(struct chains *c, void (*fn)(struct chained *x));
 
 #endif

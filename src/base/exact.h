@@ -28,7 +28,7 @@ struct exact {
     uint64_t adds;             // additions since the last exact_carry
 };
 
-// Propagates the carries: afterwards every limb but the last is from 0 to 2^32 - 1.
+// Propagates the carries, so that every limb except the last is from 0 to 2^32 - 1.
 static inline void exact_carry(struct exact *s)
 {
     int64_t carry = 0;
@@ -42,7 +42,7 @@ static inline void exact_carry(struct exact *s)
 }
 
 // Returns whether a sum received as bytes has its carries propagated, so that it can be
-// merged. Other limbs could overflow.
+// merged. The limbs of other sums could overflow.
 static inline bool exact_is_carried(const struct exact *s)
 {
     int64_t top = s->limb[EXACT_LIMBS - 1];
@@ -85,7 +85,7 @@ static inline void exact_merge(struct exact *into, const struct exact *from)
     exact_carry(into);
 }
 
-// differs from the exact sum by a rounding or two
+// Returns the sum with an error of a rounding or two.
 double exact_value(const struct exact *s);
 
 #endif

@@ -68,8 +68,8 @@ static void test_bytes_golden(void **state)
 }
 
 // Checks one hash over data of all lengths that take different paths through XXH3,
-// aligned and unaligned. Keys in saved models are such hashes, so a library with other
-// results must be noticed.
+// aligned and unaligned. Keys in saved models are such hashes, so the test must fail with
+// a library that computes other values.
 static void test_bytes_of_all_lengths(void **state)
 {
     (void)state;

@@ -39,9 +39,9 @@ double histogram_bound(uint32_t i);
 
 uint64_t histogram_count(const struct histogram *h);
 
-// Returns the time in seconds that the share `q` (0 to 1) of the times does not exceed, as
-// Prometheus estimates it: linearly within a bucket, and the last bound for times beyond
-// it. NAN if nothing was counted.
+// Returns the time in seconds that the share `q` (0 to 1) of the times does not exceed,
+// as Prometheus estimates it: it interpolates linearly within a bucket, and takes the
+// last bound for longer times. NAN if nothing was counted.
 double histogram_quantile(const struct histogram *h, double q);
 
 struct json_out;

@@ -12,7 +12,8 @@
 struct page {
     struct buf b;
     int rc; // code of the first error; 0: none
-    // The caller's locale, and the one with decimal points for numbers; 0: not open.
+    // The caller's locale, and the locale that writes numbers with decimal points; 0: not
+    // open.
     locale_t callers, points;
 };
 
@@ -22,7 +23,7 @@ struct page {
 void html_open(struct page *p, size_t max);
 void html_close(struct page *p);
 
-// Appends HTML as it is, by a format for which html_text is not needed.
+// Appends HTML by a printf format, without escaping (html_text escapes).
 void html_add(struct page *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // Appends a text so that each of its characters is shown as it is. Does nothing for NULL.
 void html_text(struct page *p, const char *text);

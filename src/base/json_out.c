@@ -9,8 +9,9 @@
 
 enum { DIGITS = 20 }; // the digits of the greatest uint64_t
 
-// Writes the comma and the name before a value. Returns where its `room` bytes go; NULL
-// after an error. The caller advances the buffer by the bytes that it writes.
+// Writes the comma and the name before a value. Returns the place for the value, with
+// room for `room` bytes; NULL after an error. The caller advances the buffer by the bytes
+// that it writes.
 static char *place(struct json_out *o, const char *name, size_t room)
 {
     size_t n = name != NULL ? strlen(name) : 0;
@@ -63,8 +64,8 @@ static char *digits_of(uint64_t x, char *end)
     return end;
 }
 
-// Peers choose some of the numbers, and readers, jansson too, refuse a whole document that
-// has an integer above INT64_MAX: such a number is written as INT64_MAX.
+// A number above INT64_MAX is written as INT64_MAX, because readers such as jansson
+// refuse a whole document that has such a number. Peers choose some of the numbers.
 void json_out_u64(struct json_out *o, const char *name, uint64_t x)
 {
     char text[DIGITS];

@@ -22,8 +22,8 @@ struct json_out {
 
 #define JSON_OUT(buf) ((struct json_out){.to = (buf)})
 
-// `name` is the name of a member, which must need no escapes; NULL for an element of an
-// array, and for the document itself.
+// In these functions, `name` is the name of a member, without characters that need
+// escapes. It is NULL for an element of an array and for the document itself.
 void json_out_open(struct json_out *o, const char *name, char bracket); // '{' or '['
 void json_out_close(struct json_out *o, char bracket);                  // '}' or ']'
 void json_out_u64(struct json_out *o, const char *name,

@@ -14,7 +14,7 @@ enum { KEY_TEXTS_MAX = 1 << 29 }; // a set of keys holds fewer than 2^31
 struct key_texts {
     struct key_set set;
     uint64_t *key; // the key of each number
-    size_t *at;    // offset of its text in `text`
+    size_t *at;    // the offset in `text` of each number's text
     size_t n, cap;
     struct buf text; // each text ends with a NUL
 };

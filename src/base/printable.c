@@ -8,7 +8,8 @@
 
 #include "base/buf.h"
 
-// For each form, the range of the first byte and of the second. The table leaves out the
+// The forms of printable UTF-8 characters: the range of the first byte (first, last), the
+// range of the second (low, high), and the number of bytes. The table leaves out the
 // control characters below ' ' and those from U+0080 to U+009F, which control some
 // terminals.
 static const struct {

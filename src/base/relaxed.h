@@ -26,7 +26,7 @@
 #endif
 
 // Sixteen floats: one AVX-512 register, two of AVX2, four of SSE or NEON. The compiler
-// chooses; element-wise operations have the same bits for each.
+// chooses one of these; element-wise operations give the same bits with each.
 typedef float v16 __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 

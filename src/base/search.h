@@ -24,10 +24,11 @@
     })
 
 // Closes the gap that an entry leaves at the place `gap`, a variable, of a table with linear
-// probing and `mask` + 1 places: each entry that a search would no longer reach moves into
-// the gap, which is then at its place. `is_used` and `home` are expressions of the place
-// `i`: whether an entry is there, and its first choice. `move` moves it from `i` to `gap`.
-// At the end the caller frees the place `gap`. A place other than the gap must be free.
+// probing and `mask` + 1 places: each entry that a search would no longer reach moves
+// into the gap, and its old place becomes the gap. `is_used` and `home` are expressions
+// of the place `i`: whether it has an entry, and the place at which a search for this
+// entry begins. `move` moves the entry from `i` to `gap`. At the end the caller frees the
+// place `gap`. A place other than the gap must be free.
 #define probe_close(gap, mask, i, is_used, home, move)                                   \
     for (size_t i = (gap + 1) & (mask); is_used; i = (i + 1) & (mask))                   \
         if (((i - (home)) & (mask)) >= ((i - gap) & (mask))) {                           \

@@ -34,7 +34,8 @@ enum { PLACES = 16, KEYS = 64 };
 
 static uint32_t places[PLACES]; // 0: free
 
-// Few homes, so that entries of several homes follow one another, also across the end.
+// Returns one of few homes, so that entries of several homes follow one another, also
+// across the end of the table.
 static size_t home_of(uint32_t key)
 {
     return (PLACES - 3 + key % 5) % PLACES;

@@ -139,8 +139,8 @@ static int show(const struct option_table *t, size_t values_size, int argc,
     return rc;
 }
 
-// Shows the options of the command that the first word names, with the words after it; of
-// `tug train` if the first word is not a command.
+// Shows the options of a command with the given words. The first word may name the
+// command; else the command is `tug train`.
 static int show_words(int argc, char *const *argv, struct err *e)
 {
     bool named = argc > 0 && argv[0][0] != '-';

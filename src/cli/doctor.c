@@ -70,7 +70,7 @@ static void problem(struct examination *x, const char *fmt, ...)
     json_array_append_new(x->problems, json_string(text));
 }
 
-// Returns the best time of a few requests; an answer also shows that the node's loop
+// Returns the shortest time of a few requests; an answer also shows that the node's loop
 // runs.
 static double round_trip_ms(struct tool *t)
 {
@@ -297,7 +297,7 @@ static void look_at_speed(struct examination *x, const json_t *s)
                 tool_number(slowest, "rank"), tool_text(slowest, "host"), least, most);
 }
 
-// Names workers without progress, and the run if it makes none.
+// Reports workers without progress, and a training without progress.
 static void look_at_progress(struct examination *x, const json_t *s)
 {
     const json_t *run = json_object_get(s, "run");

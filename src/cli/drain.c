@@ -56,7 +56,7 @@ static bool is_loop_of(const json_t *node, uint64_t rank)
            (uint64_t)tool_count(node, "rank") == rank;
 }
 
-// Finds a loop of the server; *ret_node is 0 if it is not there.
+// Finds a loop of the server; *ret_node is 0 if the cluster does not have this server.
 static int find_server(struct tool *t, uint64_t rank, double seconds, uint32_t *ret_node,
                        struct err *e)
 {

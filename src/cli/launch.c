@@ -290,8 +290,8 @@ static int check_training(int argc, char *const *argv, struct err *e)
     return rc;
 }
 
-// The options that the nodes of a program get as variables, since launch does not write
-// their command lines.
+// Adds options as environment variables for the nodes of a program, because launch does
+// not write their command lines.
 static int add_variables(const struct launch_values *v, const struct options *given,
                          struct argv *to)
 {
@@ -352,8 +352,8 @@ static int environment_of(const struct launch_values *v, const struct options *g
 
 static const char *const levels[] = {"error", "warn", "info", "debug"};
 
-// Returns the level of the launcher's log and of its processes'. The --quiet of train
-// applies to all roles but the driver, too.
+// Returns the level of the launcher's log and of its processes'. The option --quiet of
+// train also applies to all roles except the driver.
 static int level_of(const struct launch_values *v, const struct options *given,
                     const struct launch_roots *roots)
 {

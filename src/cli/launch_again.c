@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "os/log.h"
 
-// Time before the first further attempt, which doubles with each one.
+// The pause before the first further attempt, and the longest pause. The pause doubles
+// with each attempt.
 enum { PAUSE_MS = 1000, PAUSE_MOST_MS = 30000 };
 
 static int launch_resume(const struct launch_options *o, bool *ret_lost, struct err *e)

@@ -8,7 +8,8 @@
 #include "options/options.h"
 
 // Sets the format given by the words or the environment before the options are checked,
-// so that errors in them have this format, too. Words after "--" are ignored.
+// so that errors about the options already have this format. Words after "--" are
+// ignored.
 void log_options_expect(const struct option_table *t, int argc, char *const *argv);
 // Sets the format of the parsed options, if one of them gives it.
 void log_options_apply(const struct option_table *t, const struct options *o);

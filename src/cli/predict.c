@@ -197,8 +197,8 @@ static bool is_unquoted(const struct schema *s)
     return schema_next_setting(s, SCHEMA_QUOTE, &at, &text);
 }
 
-// Returns whether the output has a header. It has one, as the data has, if --keep is given
-// and the data is csv; but data with --columns has none.
+// Returns whether the output has a header, because --keep is given and the data is csv
+// with a header (not with --columns).
 static bool has_header(const struct opened_model *m, const struct predict_values *v)
 {
     const struct schema *s = reader_schema(m->reader);

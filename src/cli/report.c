@@ -70,7 +70,8 @@ static int read_run(const char *path, json_t **ret, struct err *e)
                                                      : report_read(path, ret, e);
 }
 
-// Refuses to replace a page that is shown: it may be all that is left of its run.
+// Refuses to write over a page that is one of the runs to show, because the page may be
+// all that is left of that run.
 static int check_out(const struct report_values *v, struct err *e)
 {
     struct stat out, run;

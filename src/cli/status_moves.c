@@ -49,7 +49,8 @@ void status_print_moves(const json_t *s)
     int64_t done = tool_count(all, "moves_done"), left = tool_count(all, "moves_left"),
             failed = tool_count(all, "moves_failed");
     size_t i;
-    double stop = tool_number(all, "longest_stop_seconds"); // of the newest plan
+    // The longest stop of the newest plan.
+    double stop = tool_number(all, "longest_stop_seconds");
     if (done + left + failed > 0) {
         cli_printf("moves: %lld partition%s moved, %lld left, %lld given up",
                    (long long)done, PLURAL_S(done), (long long)left, (long long)failed);

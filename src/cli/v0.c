@@ -37,7 +37,7 @@ bool v0_given(int argc, char *const *argv)
     return false;
 }
 
-// ---------------------------------------------------------------- taking them
+// ------------------------------------------------- translating the words of a command
 
 static int v0_make_room(struct v0_list *w, struct err *e)
 {
@@ -239,7 +239,8 @@ static int take_link_option(struct v0_list *to, const struct option *o, int argc
     return apart && *i + 1 < argc ? add_word(to, argv[++*i], e) : 0;
 }
 
-// Adds a word that is not a flag of Paddle's alone. gflags also accept one dash.
+// Adds a word that is not one of Paddle's own flags. Options with one dash are accepted,
+// as gflags does.
 static int take_other(struct v0_words *ret, struct taking *p, int argc, char *const *argv,
                       int *i, struct err *e)
 {
@@ -441,7 +442,8 @@ static int find_own(struct role *r, const char *list, const char *own, struct er
                    own != NULL ? own : "");
 }
 
-// Servers that share the machine's loopback cannot be told apart by a network interface.
+// Refuses a list with several loopback addresses, because a network interface cannot tell
+// these servers apart.
 static int check_loopback(const char *list, const char *own, struct err *e)
 {
     char host[ROLE_TEXT_MAX];

@@ -38,7 +38,7 @@ struct v0_words {
     struct problems wrong;               // the problems of the flags
 };
 
-// Returns whether the words up to "--" contain such a flag.
+// Returns whether the words up to "--" contain a flag of Paddle.
 bool v0_given(int argc, char *const *argv);
 
 // Translate the words of a trainer or a server. Flags without a counterpart in tug become

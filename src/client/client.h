@@ -130,11 +130,11 @@ struct client_pull {
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
-// A question to all loops, or, if the message has a field `table`, to the loops that have
+// A request to all loops, or, if the message has a field `table`, to the loops that have
 // partitions of this table. The message's fields `session` and `epoch` are filled in.
 // Texts of the message must live until the request ends.
 struct client_question {
-    const char *says; // the question in errors, such as "a tick of"
+    const char *says; // the request in errors, such as "a tick of"
     uint16_t type;
     union wire_any m;
     // Gets the answer of each loop; if the message has the field `epoch`, a loop may answer
@@ -174,9 +174,9 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
 // repeat changes nothing.
 client_ts client_step_to(struct client *c, uint64_t least, struct err *e);
 // A save: each loop writes its rows as they were at one point in time, while training
-// continues (server/saves/save.h). The saver makes the directory before and the manifest
-// afterwards (save/save.h), and then calls client_save_end; until then loops keep what
-// they need to undo the save.
+// continues (server/saves/save.h). Before client_save, the client that saves makes the
+// directory. After it, the client writes the manifest (save/save.h) and calls
+// client_save_end. Until that call, loops keep what they need to undo the save.
 struct client_save {
     uint64_t id; // a number that no other save has
     enum save_mode mode;
@@ -260,23 +260,24 @@ void client_abandon(struct client *c, const struct err *why);
 int client_over(const struct client *c, struct err *e);
 
 // Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted
-// of client_set_interrupt is true. If the request could not begin (`ts` is 0), it
-// returns the error, which *e has, so that beginning and waiting are one expression. This
+// of client_set_interrupt is true. If the request could not begin (`ts` is 0), it returns
+// the code of the error in *e, so that beginning and waiting can be one expression. This
 // function and the following ones are in wait.c.
 int client_wait(struct client *c, client_ts ts, struct err *e);
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
-// Sends a question to the scheduler and waits for the answer, which is passed to
-// `answer`.
+// Sends a message to the scheduler, waits for the answer, and passes it to `answer`.
 int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e);
 // Waits for the barrier that the client's member has entered. `stops` (or NULL) is called
 // repeatedly with the names of the missing workers; if it returns true, the wait ends
-// with TUG_EINTERRUPTED. client_barrier also enters the next barrier.
+// with TUG_EINTERRUPTED. client_barrier first enters the next barrier, and then waits for
+// it.
 int client_meet(struct client *c, uint8_t group, uint64_t timeout_ns,
                 bool (*stops)(void *ctx, const char *missing), void *ctx, struct err *e);
 int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e);
-// Leaves the cluster, as member_leave does, and waits until the scheduler knows it.
+// Leaves the cluster, as member_leave does, and waits until the scheduler knows that the
+// client has left.
 int client_leave(struct client *c, const struct err *why, struct err *e);
 // Lets the van handle the events that are there now, without waiting for others.
 int client_poll(struct client *c, struct err *e);

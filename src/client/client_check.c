@@ -65,8 +65,8 @@ static void slice_is_found(const struct client *c, const struct request *r,
     assert(s->begin + s->n <= r->n);
 }
 
-// A sent slice, or one being answered, uses the current link: when a link breaks, all
-// slices without an answer are sent again.
+// A slice that was sent, or is being answered, uses the current link, because the slices
+// of a broken link count as not sent.
 static void slice_was_sent_over_its_link(const struct slice *s)
 {
     assert((!s->sent && !s->placing) || s->peer->s.state == SESSION_OPEN);
@@ -218,7 +218,8 @@ static void peer_is_the_only_one(const struct client *c, size_t one)
     }
 }
 
-// The loop keeps the most recent lists of keys, each once: empty places are at the end.
+// The client's record has the most recent lists of keys that the loop keeps. A list
+// occurs once, and empty places are at the end.
 static void lists_of_keys_hold(const struct peer *p)
 {
     assert(p->list_room <= KEYS_LISTS_BYTES);
@@ -262,7 +263,8 @@ static void pins_hold(const struct client *c, struct counted *all)
     assert(all->pins == all->sendings + all->placing);
 }
 
-// Memory is kept for the next request: no block is lost, or both in use and free.
+// Memory is kept for later requests. A block is either in use or free, and no block is
+// lost.
 static void pools_hold(const struct client *c, const struct counted *all)
 {
     size_t requests = 0, slices = 0, used = 0;

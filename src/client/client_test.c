@@ -800,9 +800,8 @@ static void test_no_memory_at_first(void **state)
     fail_msg("a pull allocates without end");
 }
 
-// The second and later requests of the same shape allocate nothing in the client. The
-// test counts only the allocations of the simulated network, which are the same each
-// time.
+// Later requests of the same shape reuse the requests and slices of earlier ones, so the
+// client does not allocate more of them.
 static void test_steady_state(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ bool hold_is_on(const struct client *c)
     return c->hold.epoch != 0 && c->epoch >= c->hold.epoch;
 }
 
-// Takes the answer to a hold; NULL: the member has ended.
+// Takes the scheduler's answer to a hold. If `m` is NULL, the member has ended.
 static void hold_answered(void *ctx, const struct van_message *m)
 {
     struct client *c = ctx;

@@ -71,7 +71,8 @@ static void test_admin_operations(void **state)
     fake_close(c);
 }
 
-// The client holds from the turn of a save to its end, also between the requests.
+// The client holds the placement from the turn of a save to the end of the save, also
+// between the requests of the save.
 static void test_saves(void **state)
 {
     (void)state;
@@ -93,7 +94,8 @@ static void test_saves(void **state)
     fake_close(c);
 }
 
-// A request that is given up releases its hold, too; so does a save that has failed.
+// A request that is given up, and a save that has failed, release their hold on the
+// placement.
 static void test_given_up(void **state)
 {
     (void)state;
@@ -157,7 +159,8 @@ static bool silent_to_pushes(struct server *s, van_link link, const struct van_m
     return m->type == MSG_PUSH || exact(s, link, m);
 }
 
-// A sync push that stays open while many partitions move keeps no copy for each of them.
+// A sync push that stays open while many partitions move does not keep another copy of
+// its keys and values for each move.
 static void test_memory_of_a_push(void **state)
 {
     (void)state;

@@ -219,8 +219,8 @@ uint64_t peer_tick(struct peer *p, uint64_t now)
 }
 
 // A loop remembers the most recent lists of keys of a link as far as it has room.
-// Messages arrive in order, so that the sender knows which lists it has. If the sender is
-// wrong, the loop answers that it lacks the list; if that happens repeatedly, the loop
+// Messages arrive in order, so the sender knows which lists the loop has. If the sender
+// is wrong, the loop answers that it lacks the list; if that happens repeatedly, the loop
 // has less room than the sender assumes.
 
 bool peer_has_room(const struct peer *p, size_t bytes)

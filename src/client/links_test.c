@@ -61,7 +61,7 @@ static void test_lists_that_are_forgotten(void **state)
         assert_false(peer_knows(p, i, 1000));
     peer_forgets(p, 99);
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
-    peer_forgets(p, 2); // only once, as if a message was lost
+    peer_forgets(p, 2); // a single time, as if a message was lost
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
     assert_false(peer_knows(p, 2, 1000));
     peer_forgets(p, 3);
@@ -156,7 +156,8 @@ static void test_given_up_request_holds_no_memory(void **state)
 // State of a fake loop that has no room for the first of two pushes, and answers the
 // second one only after its link was broken.
 static struct {
-    uint64_t refused, first; // numbers of the push without room, and of a link's first
+    // Number of the push without room, and of the first push on a link.
+    uint64_t refused, first;
     uint32_t links;
 } narrow;
 
@@ -217,7 +218,7 @@ static void test_refused_come_last_on_a_new_link(void **state)
 // placement, and does not answer it the third time, until its link is broken.
 static struct {
     uint32_t refused, kept;
-    uint64_t greeted_at, sent_at; // on the second link
+    uint64_t greeted_at, sent_at; // times on the second link
 } roomy;
 
 static bool serve_later(struct server *s, van_link link, const struct van_message *m)

@@ -92,7 +92,7 @@ struct slice *slice_take(struct client *c)
 void slice_give(struct slice *s)
 {
     struct client *c = s->peer->client;
-    assert(s->id != 0); // asserts that the slice is in use
+    assert(s->id != 0); // the slice is in use
     s->id = 0;
     s->next = c->free_slices;
     c->free_slices = s;

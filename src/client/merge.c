@@ -67,8 +67,8 @@ void client_merge_add(const struct client_merge *m, const float *values, uint32_
     uint32_t seen = 0;
     for (size_t i = 0; i < m->n; i++, values += width) {
         float *to = ret + (size_t)m->which[i] * width;
-        if (m->which[i] ==
-            seen) { // the first occurrence: indexes follow the batch's order
+        // The key's first occurrence: keys are numbered in the order of the batch.
+        if (m->which[i] == seen) {
             memcpy(to, values, width * sizeof(float));
             seen++;
             continue;

@@ -26,12 +26,12 @@
 #include "protocol/keys.h"
 #include "protocol/limits.h"
 
-// The id of a request or slice is count << SLOT_BITS | slot. By the slot it is found without
-// a search, and the count makes it unique.
+// The id of a request or slice is count << SLOT_BITS | slot. The slot leads to the
+// request or slice without a search, and the count makes the id unique.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
 
 #define MS ((uint64_t)1000000)
-#define CLIENT_TIMEOUT_NS (60000 * MS) // the default for a request
+#define CLIENT_TIMEOUT_NS (60000 * MS) // the default time limit of a request
 
 // A block of memory of a request, for its keys and values as they are sent.
 struct staging {
@@ -226,7 +226,7 @@ struct peer {
         size_t bytes;
     } lists[KEYS_LISTS];
     size_t list_room;
-    // The number of times that the loop lacked a list that, by this record, it had.
+    // The number of times that the loop lacked a list that it had by this record.
     uint32_t list_misses;
 };
 
@@ -270,11 +270,11 @@ struct lane {
 
 // See hold.c.
 struct hold {
-    uint32_t users; // number of requests that hold, plus 1 for `save`
+    uint32_t users; // number of requests that hold the placement, plus 1 for `save`
     uint64_t save;  // save whose end the client has not reported yet; 0: none
     uint64_t epoch; // epoch of the placement that the scheduler keeps; 0: it keeps none
     // The scheduler was asked to keep the placement and was not told to release it.
-    // From the question on, the scheduler may be keeping it.
+    // As soon as it was asked, the scheduler may be keeping it.
     bool asked;
     bool asking;  // a question to the scheduler is under way
     uint64_t due; // time of the next question
@@ -400,10 +400,10 @@ void request_advance(struct client *c, uint64_t now); // starts queued requests
 
 // ---------------------------------------------------------------- hold.c
 
-void hold_take(struct client *c); // counts one more request that holds
+void hold_take(struct client *c); // counts one more request that holds the placement
 void hold_give(struct client *c);
-// Holds until the end of the save `id`, instead of the save before. Ends the
-// save's hold if id is 0.
+// Holds the placement until the end of the save `id`, in place of an earlier save. If id
+// is 0, ends the hold of the save.
 void hold_save(struct client *c, uint64_t id);
 // Returns whether the scheduler keeps the placement that the client has.
 bool hold_is_on(const struct client *c);

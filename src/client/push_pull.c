@@ -87,7 +87,7 @@ static int begin_pull(struct request *r)
 
 static int begin_push(struct request *r)
 {
-    r->order = NULL; // a push may be cut anew
+    r->order = NULL; // discards the order of an earlier cut
     r->value_bytes = (size_t)spec_value_width(r->spec, r->u.push.op) * sizeof(float);
     TRY(prepare_keys(r, r->u.push.keys, r->u.push.arranged));
     return prepare_values(r);

@@ -268,7 +268,9 @@ static void say_who_is_missing(const struct request *r, struct err *e)
                                        : who);
 }
 
-// Only the few requests that may take long are not in the order of their deadlines.
+// The search ends at the first request that is not due, because requests are in the order
+// of their deadlines. The few requests that may take long are not in this order, so they
+// do not end the search.
 uint64_t request_check_deadlines(struct client *c, uint64_t now)
 {
     uint64_t next = VAN_NEVER;
@@ -307,7 +309,8 @@ client_ts request_begin(struct request *r, const void *message)
     (void)hold_tick(c, van_now(c->van));
     request_advance(c, van_now(c->van));
     if (c->o.resend_ns != 0)
-        van_wake(c->van); // timed work has changed, and no message may ever arrive
+        // The time of the next timed work has changed, and perhaps no message ends the poll.
+        van_wake(c->van);
     return ts;
 }
 

@@ -341,8 +341,9 @@ static bool serves(enum wire_root wanted, uint8_t kind)
     return kind == wanted || (wanted == WIRE_ROOT_LOAD && kind == WIRE_ROOT_SAVE);
 }
 
-// Returns the rest of the path below a root of the list, and that root; NULL if the path
-// is below none of them, and appends their names to *others.
+// Finds the root in the list below which the path lies. Copies the root to `root`, and
+// returns the rest of the path. Returns NULL if there is no such root, and appends the
+// names of the roots to *others.
 static const char *rest_below(const struct below_wanted *w, struct wire_text list,
                               char root[FILE_PATH_MAX], struct buf *others)
 {

@@ -220,7 +220,7 @@ static bool mute_once(struct server *s, van_link link, const struct van_message 
 }
 
 // A link takes the client's messages but brings no answers. The client sends its requests
-// again; that they leave is not a sign of life of the server.
+// again; requests that leave are not a sign of life of the server.
 static void test_half_dead(void **state)
 {
     (void)state;

@@ -364,8 +364,8 @@ static void cut_again(struct request *r)
     struct err e;
     struct slice *old = r->slices, **end = &r->slices;
     r->slices = NULL;
-    // The old slices are not sent again. Copies that the van still sends stay: there are as
-    // many as messages under way.
+    // The old slices are not sent again. Copies of keys and values that the van still
+    // sends are kept, at most one for each message under way.
     if (r->pins == 0)
         staging_give_all(r);
     int rc = r->kind->begin(r);
@@ -401,8 +401,8 @@ void slice_replace_all(struct client *c, uint64_t now)
                 if (r->state != REQUEST_OPEN)
                     break;
             } else if (!s->sent && s->due > now && !s->no_room) {
-                // The slice was refused. All such slices are sent again at one time,
-                // and so in their order.
+                // The slice was refused. All such slices are sent again at the same time,
+                // so that they keep their order.
                 s->due = now;
                 s->tries = 0;
             }

@@ -109,7 +109,8 @@ class Changes:
         self._mine[table] = had + n
         self._say(table, had + n, had + n)
 
-    # The note of a worker that has stopped (_rounds.py): 1, then a number.
+    # A row of the table marks a worker as stopped (_rounds.py): it holds 1 and then a number for the other workers,
+    # or two zeros.
 
     def _note(self, said: Sequence[int]) -> None:
         row = np.zeros((1, ROW), np.float32)

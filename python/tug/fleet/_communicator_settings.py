@@ -22,7 +22,7 @@ class DistributedMode:
 MODES = ("SYNC", "ASYNC", "HALF_ASYNC", "GEO")  # the names of the modes, indexed by their numbers
 K_STEPS = 100  # the default of Paddle's geo_sgd_need_push_nums
 _PREFIX = "communicator_"
-# Settings that accept only Paddle's default: the default, and why tug has no other value.
+# Settings that accept only Paddle's default. Each has the default and the reason why tug has no other value.
 _FIXED: Dict[str, Tuple[str, str]] = {
     "communicator_thread_pool_size": ("5", "requests need no threads: one thread sends to all servers at once"),
     "communicator_send_wait_times": ("5", "queued pushes are sent at once, and later ones are merged meanwhile"),

@@ -66,8 +66,8 @@ class Others:
                               mode: int = 0) -> Optional[str]: ...
 
     def _first_does(self, what: str, work: Callable[[], Any]) -> Any:
-        # Runs `work` on worker 0, for which all workers wait. If it fails, all workers raise an error, so that none
-        # waits for ever.
+        # Runs `work` on worker 0; all other workers wait until it has ended. If it fails, all workers raise an error,
+        # so that none waits for ever.
         failed: Optional[Exception] = None
         done: Any = None
         self.client.barrier()

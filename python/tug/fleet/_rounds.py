@@ -53,7 +53,7 @@ class Rounds:
         self.tables[number].push(keys, values)
 
     def _finish(self) -> None:
-        # The last thread of a batch calls it; the lock is held.
+        # The last thread that finishes its part of a batch calls this, with the lock held.
         self._failed = None
         try:
             for number, parts in self._pending.items():

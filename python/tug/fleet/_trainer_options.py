@@ -27,7 +27,7 @@ _NOTHING: Dict[str, str] = {
     "worker_class": "there is only one kind of worker", "no_cvm": "the params of net choose its layers",
     "fleet_desc": "the params of net determine its rows", "program_configs": "a program has one net"}
 
-# Options with other values that describe what tug does, and are accepted; None: any value is accepted.
+# Options with the values that are accepted because they describe what tug does anyway; None: any value is accepted.
 _SO_HERE: Dict[str, Optional[Sequence[Any]]] = {"scale_sparse_gradient_with_batch_size": (True,),
                                                 "scale_datanorm": (-1,), "mpi_rank": None, "mpi_size": None}
 

@@ -28,8 +28,8 @@ from tug.fleet._origins import Lines, read_lines, tagged, untagged, write_origin
 from tug.fleet._program import DeclaredNet, Variable
 
 
-# Values of Paddle's settings that describe what tug does anyway, and are accepted. For other values of settings without
-# a setter, the error has the answer of the table in _names.py.
+# Values of Paddle's settings that describe what tug does anyway, and are accepted. If a setting without a setter gets
+# another value, the error has the text of the table in _names.py.
 _SO_HERE: Dict[str, Sequence[Any]] = {
     "use_var": ([], ()), "input_type": (0,), "merge_size": (-1, 0), "parse_ins_id": (False,), "parse_content": (False,),
     "parse_logkey": (False,), "enable_pv_merge": (False,), "merge_by_sid": (True,), "merge_by_lineid": (False,),

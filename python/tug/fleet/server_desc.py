@@ -279,7 +279,7 @@ class _Tables:
                          lambda name: NEVER.get(name, OWN_TABLE))
         self._check_type(said, name)
         said.whole("shard_num", 1000, 1, 2 ** 32)  # only checked: rows are spread by hash
-        # Saves have tug's own format, and tug has no serving cache.
+        # These fields have no effect: saves have tug's own format, and tug has no serving cache.
         said.passed_over("enable_sparse_table_cache", "sparse_table_cache_rate", "sparse_table_cache_file_num",
                          "compress_in_save", "shard_merge_rate")
         said.only("enable_revert", ("false", "0"), "saves hold rows unchanged")
@@ -350,7 +350,7 @@ class _Tables:
             one.done()
             if number in self.flat:
                 self.flat[number] = names
-        # The program's own calls determine which rows it pulls and pushes.
+        # These fields have no effect: the program's own calls determine which rows it pulls and pushes.
         said.passed_over("sparse_table", "push_sparse_per_batch", "push_dense_per_batch", "skip_op", "program_config")
         said.done()
 

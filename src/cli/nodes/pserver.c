@@ -85,7 +85,7 @@ static int pserver_command(const void *values, const struct options *o, struct e
     };
     v.node.scheduler = role.scheduler;
     v.node.host = role.host;
-    v.node.interface = NULL; // role.host is its address
+    v.node.interface = NULL; // role.host is the address of this interface
     v.node.port = role.port;
     v.node.rank = role.rank;
     node_catch_signals();

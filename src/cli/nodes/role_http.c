@@ -29,7 +29,7 @@ static const double ask_seconds = 1, loop_seconds = 1;
 struct role_http {
     struct monitor *monitor;
     struct node *node;
-    struct journal *journal; // of the scheduler, or NULL
+    struct journal *journal; // the scheduler's journal, or NULL
     atomic_bool closing;
 
     pthread_mutex_t lock;           // guards `loops`
@@ -41,7 +41,7 @@ struct role_http {
     struct usage *usage;
     void (*more)(void *of, struct json_out *o);
     void *of;
-    int rc; // result of the work, which has ended
+    int rc; // the code with which the work has ended
 };
 
 static int begin(struct role_http **ret, const struct monitor_options *at,
@@ -105,7 +105,8 @@ void role_http_end(struct role_http *h, int rc, bool launched)
 
 bool role_http_is_seen(const struct role_http *h)
 {
-    // If a signal has ended the work, open pages are still shown the end.
+    // A signal after the end of the work ends the wait. If the signal itself has ended
+    // the work, open pages are still shown the end.
     bool told_to_end = h != NULL && h->rc != TUG_EINTERRUPTED &&
                        atomic_load(&node_interrupted);
     return h == NULL || told_to_end || monitor_is_seen(h->monitor);

@@ -34,10 +34,10 @@
 
 struct role_http;
 
-// Opens the monitor of a role if there is an address, and logs where it is; *ret is NULL
-// without. The scheduler asks itself and the servers. While it cannot answer, because the
-// place of the journal (which may be NULL) is silent, the page says so. The caller keeps
-// `n` and `j` until role_http_close.
+// Opens the monitor of a role and logs its address; without an address in *at, *ret
+// becomes NULL. The monitor asks the scheduler and the servers. While the scheduler
+// cannot answer because the place of the journal (which may be NULL) is silent, the page
+// says so. The caller keeps `n` and `j` until role_http_close.
 int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
                         struct node *n, struct journal *j, struct err *e);
 // Opens the monitor of a server, which asks the server's own loops. Any thread gives it

@@ -31,8 +31,9 @@ struct trainer {
     struct err error;
 };
 
-// Asks the scheduler to end the run for all processes, with this trainer's error. Without the
-// right to do so, the scheduler notices later that the trainer is missing.
+// Asks the scheduler to end the run for all processes, with this trainer's error. If the
+// trainer lacks the right to do so, the scheduler notices later that the trainer is
+// missing.
 static void stop_run(struct tool *scheduler, const struct err *why)
 {
     struct msg_stop stop = {
@@ -80,8 +81,8 @@ static int role_trainer_compare(const struct role *r, const json_t *run, struct 
     return 0;
 }
 
-// Waits for the scheduler, and checks this trainer's numbers of servers and trainers. While
-// the run gathers its processes, wrong numbers end it for all.
+// Waits for the scheduler, and checks this trainer's numbers of servers and trainers.
+// While the run gathers its processes, wrong numbers end the run for all of them.
 static int check_sizes(const struct trainer *t, struct err *e)
 {
     struct opened_node n;
@@ -134,7 +135,7 @@ static void *drive(void *arg)
     opened_node_close(&n);
     t->rc = rc;
     if (rc != 0) {
-        // without a driver, all others would wait until their deadline
+        // without a driver, all other processes would wait until their deadline
         tell_failure(t, rc, &t->error);
         atomic_store(&node_interrupted, true);
     }
@@ -156,7 +157,8 @@ static int work_and_drive(struct trainer *t, struct err *e)
     if (t->rc == TUG_EINTERRUPTED)
         train_report_interrupted(&t->setup, &t->result, t->result.servers,
                                  t->result.workers, &t->error);
-    // A worker that the scheduler ended with the run has no error of its own.
+    // If the scheduler has ended the worker with the run, the driver's error is the
+    // cause.
     if (t->rc != 0 &&
         (rc == 0 || rc == TUG_EINTERRUPTED || e->reason == REASON_RUN_ENDED)) {
         *e = t->error;

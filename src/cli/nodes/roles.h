@@ -38,17 +38,20 @@ struct training {
     const struct options *options;
 };
 
-// Sets options that are not given from the role in the environment.
+// Sets the options that the user has not given to the values of the role in the
+// environment.
 void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
                            const struct role *r);
 
 // Returns an option with which a scheduler that is started again could not continue the
-// training, because its state is only in the process that was killed; NULL: none is given.
+// training, because its state is only in the process that was killed. Returns NULL if no
+// such option is given.
 const char *role_not_kept(const struct train_options *t);
 
 int role_scheduler(const struct scheduler_values *v, const struct training *t,
                    struct err *e);
-// *at_once ends the server even if the run still needs it; may be NULL.
+// When *at_once becomes true, the server ends even if the run still needs it. `at_once`
+// may be NULL.
 int role_server(const struct server_values *v, const atomic_bool *at_once, struct err *e);
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e);
 

@@ -34,8 +34,10 @@ static const uint64_t poll_ns = 200000000; // time between two checks for signal
 static const uint64_t look_ns = 20000000;
 
 enum {
-    LEAVE_SECONDS = 30, // longer than it takes to replace a silent link
-    LATE_SECONDS = 3,   // time for which the scheduler stays with `tells_late`
+    // At the end all nodes must leave within this time, which is enough to replace a
+    // silent link.
+    LEAVE_SECONDS = 30,
+    LATE_SECONDS = 3, // time for which the scheduler stays with `tells_late`
 };
 
 #define OPTIONS_OF struct scheduler_values
@@ -97,7 +99,7 @@ struct process {
     struct usage *usage;
     struct role_http *http;
     struct train_facts *facts; // facts of the training that this process drives, or NULL
-    struct journal *journal;   // with --state, or NULL
+    struct journal *journal;   // the journal of --state, or NULL
     struct scheduler *scheduler;
     struct van *van;
     char address[VAN_ADDRESS_MAX];
@@ -437,9 +439,10 @@ static int show_end(struct process *p, const struct scheduler_values *v, int rc,
     return 0;
 }
 
-// Ends this process as kill -9 would, but with words. The journal has failed, so the driver
-// would wait for answers until its deadline, and would hold --out meanwhile, which the driver
-// of the scheduler that takes over needs; it must also not save any more.
+// Ends this process at once, as kill -9 would, but prints an error. The journal has
+// failed, so the driver would wait for answers until its deadline. It would keep --out
+// locked for that time, although the driver of the scheduler that takes over needs it.
+// The old driver must also not save any more.
 static void end_at_once(struct process *p, const struct scheduler_values *v,
                         const struct err *why)
 {

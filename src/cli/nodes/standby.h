@@ -12,7 +12,7 @@
 struct standby {
     const struct monitor_options *at;
     struct usage *usage;
-    struct role_http *http; // NULL: it has not waited so far, or has no page
+    struct role_http *http; // NULL: the scheduler has not waited so far, or has no page
     pthread_mutex_t lock;   // guards `waits_for`
     char waits_for[512];
 };

@@ -49,7 +49,7 @@ struct told {
     struct usage *usage;
     struct work_facts *facts;
     struct role_http *http;
-    int64_t asked; // the rank that it has asked for; -1: none
+    int64_t asked; // the rank that this worker has asked for; -1: none
 };
 
 static void tell(void *of, struct json_out *o)

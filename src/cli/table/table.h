@@ -35,7 +35,8 @@ struct table_values {
 
 #define TABLE_MODES "checkpoint base delta day"
 
-// Each function gets an action that it knows. `path` is a directory of saves, or a save.
+// Each function does some of the actions; the caller chooses the right one. `path` is a
+// directory of saves, or a save.
 int table_saved(const struct table_values *v, const char *path, struct err *e);
 int table_running(const struct table_values *v, struct err *e);
 int table_import(const struct table_values *v, struct err *e);

@@ -16,11 +16,11 @@ struct table_pick {
     size_t n;
     // Whether each key was found; the caller owns the array and sets it to false.
     bool *found;
-    uint64_t key;              // the key of the current line
-    bool in_key;               // the key of the current line is not complete
-    bool wanted;               // the rest of the line is written
-    const struct names *names; // for a line with the key's words before each row; NULL:
-                               // none
+    uint64_t key; // the key of the current line
+    bool in_key;  // the key of the current line is not complete
+    bool wanted;  // the rest of the line is written
+    // The words of keys, written in a line before each row; NULL: no such line.
+    const struct names *names;
 };
 
 static inline struct table_pick table_pick_keys(const struct table_keys *k)

@@ -437,8 +437,8 @@ static int table_running_join(struct running *r, struct err *e)
         .insecure = v->insecure,
         .guest = true,
     };
-    // Asks the scheduler a question first: this shows sooner than joining whether
-    // the scheduler answers.
+    // Connects to the scheduler first, because joining would take longer to show that the
+    // scheduler does not answer.
     struct tool t = {.interrupted = &node_interrupted};
     int rc = tool_open(&t, &r->node.node, r->node.node.scheduler, v->connect_timeout, e);
     tool_close(&t);

@@ -21,7 +21,7 @@
 #include "train/rows/run_tables.h"
 #include "train/saved/saved_run.h"
 
-// The tables of the newest save, which is loaded with all saves below it.
+// The tables of the newest save, which is loaded with all saves that it builds on.
 struct saves {
     const struct table_values *v;
     const char *from;

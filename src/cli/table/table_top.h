@@ -14,9 +14,10 @@ enum table_top_by { TABLE_TOP_WEIGHT, TABLE_TOP_VECTOR, TABLE_TOP_SHOWS };
 
 struct top_row {
     uint64_t key;
-    // The weight of the first group, or the Euclidean norm if it has several.
+    // The weight of the first group, or the Euclidean norm if the group has several
+    // weights.
     double weight;
-    double vector; // the length of the second group
+    double vector; // the Euclidean norm of the second group
     double shows;  // the count of shows, or else of updates
 };
 

@@ -286,7 +286,7 @@ template <typename Val> class KVWorker : public SimpleApp
                 p->worker->Process(p->answer(timestamp));
             if (p->callback && rc == TUG_OK)
                 p->callback();
-            else if (p->callback) // Wait returns the error, too
+            else if (p->callback) // Wait throws this error
                 LOG(ERROR) << "request " << timestamp << " failed: " << tug_last_error();
         }
         KVWorker *worker;
@@ -323,7 +323,8 @@ template <typename Val> class KVServer : public SimpleApp
     {
         CHECK(h) << "invalid request handle";
         handle_ = h;
-        Postoffice::Get()->heap().look(); // the handle's tables
+        // The handle may hold tables that were just made.
+        Postoffice::Get()->heap().look();
         obj_->Open();
     }
     void Response(const KVMeta &request, const KVPairs<Val> &answer = KVPairs<Val>())

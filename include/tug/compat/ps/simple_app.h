@@ -25,9 +25,9 @@ struct SimpleData {
 class SimpleApp
 {
   public:
-    // Handles a request, which must be answered once with Response, or an answer. Handles
-    // run one at a time, as callbacks do (tug/kvapp.h). If a handle of requests throws,
-    // the request is refused.
+    // Handles a request or an answer. A request must be answered once with Response.
+    // Handles run one at a time, as callbacks do (tug/kvapp.h). If a handle of requests
+    // throws, the request is refused.
     using Handle = std::function<void(const SimpleData &, SimpleApp *)>;
 
     explicit SimpleApp(int app_id, int customer_id = 0) : SimpleApp()
@@ -125,7 +125,7 @@ class SimpleApp
     }
 
     // Runs Process for a message; a Response during the call answers the request with
-    // this ticket. One member is enough, as handlers run one at a time.
+    // this ticket. One member `ticket_` is enough, because handlers run one at a time.
     void process(const Message &m, uint64_t ticket)
     {
         struct Owed {

@@ -100,7 +100,7 @@ class Customer
     void Accept(const Message &received);
 
     void Open();
-    tug_app *app(); // the library's customer; opens it if it is not open yet
+    tug_app *app(); // returns the library's customer, and opens it if it is not open yet
 
   private:
     friend class Postoffice;

@@ -59,9 +59,9 @@ class Postoffice
         Start(0, argv0, do_barrier);
     }
 
-    // The node ends at the Finalize of customer 0 or, if customer 0 was not started, of
-    // the lowest started one. If do_barrier is true, that call waits until all nodes have
-    // called Finalize, and the calls of other customers wait for it.
+    // The node ends at the Finalize of the started customer with the lowest id, usually
+    // 0. If do_barrier is true, that call waits until all nodes have called Finalize, and
+    // the calls of other customers wait for it.
     void Finalize(int customer_id, bool do_barrier = true)
     {
         std::unique_lock<std::mutex> hold(lock_);
@@ -134,8 +134,8 @@ class Postoffice
     }
 
     // Throws the library's last error if rc is not 0. On another thread than the one that
-    // started the node it writes the error to standard error, too, as thread pools often
-    // drop exceptions.
+    // started the node it also writes the error to standard error, because thread pools
+    // often drop exceptions.
     static void check_of_thread(int rc)
     {
         const Postoffice *p = Get();
@@ -238,7 +238,8 @@ class Postoffice
     {
         Barrier(0, node_group);
     }
-    // The borders are at 256ths of all keys, and not at kMaxKey / n.
+    // The borders of the ranges are at multiples of a 256th of all keys; in ps-lite they
+    // are at multiples of kMaxKey / n.
     const std::vector<Range> &GetServerKeyRanges()
     {
         tug_node *n = complete();
@@ -467,7 +468,7 @@ class Postoffice
     std::map<int, std::vector<int>> ids_; // by group: ids of its nodes; by node: its id
     std::vector<Range> ranges_;
     std::vector<Callback> exits_;
-    Van van_; // the last member, as its customer uses the others when it is destroyed
+    Van van_; // the last member: its customer uses the other members in its destructor
 };
 
 // ---------------------------------------------------------------- customers
