@@ -12,7 +12,7 @@
 #include "data/format/reader_ops.h"
 
 // Returns whether a byte ends a token: a blank, the end of the line, or a control
-// character, which sparse_next will find.
+// character.
 static inline bool sparse_stops(char c)
 {
     return (unsigned char)c <= ' ';

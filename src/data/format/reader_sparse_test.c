@@ -247,8 +247,8 @@ static void test_labels(void **state)
     reader_close(r);
 }
 
-// The labels of data for predictions are not read, but a line of csv still causes an
-// error.
+// The reader of sparse formats ignores the labels of data for predictions, but it still
+// refuses lines of csv.
 static void test_lines_of_csv(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void test_formats(void **state)
     assert_non_null(strstr(e.text, "--drop works only with csv"));
 }
 
-// The indices of fields are returned unchanged from the line.
+// reader_columns returns the fields' indices as they are written in the line.
 static void test_columns(void **state)
 {
     (void)state;

@@ -22,8 +22,8 @@ void reader_text_trim(const char **line, size_t *len)
     *len -= *len > 0 && (*line)[*len - 1] == '\r';
 }
 
-// Returns whether the line contains a carriage return, which the writer of the file meant
-// as a line end. In csv, a word between quotes may contain one.
+// Returns whether the line contains a carriage return: the writer of the file probably
+// ended lines with it. In csv, a word between quotes may contain carriage returns.
 static bool ends_inside(const char *line, size_t len, bool quotes)
 {
     bool quoted = false;
@@ -43,8 +43,8 @@ int reader_text(const char **line, size_t *len, bool quotes, struct err *e)
         return err_set(e, TUG_EDATA,
                        "the line begins with a byte order mark of UTF-16, and tug reads "
                        "UTF-8: convert the file (iconv -f UTF-16 -t UTF-8)");
-    // Kept texts of lines end with a NUL (kept.h): a text with a NUL inside would look
-    // like several.
+    // The text of each kept line ends with a NUL (kept.h), so a line with a NUL inside
+    // would look like several lines.
     if (*len > 0 && memchr(p, '\0', *len) != NULL)
         return err_set(e, TUG_EDATA,
                        "the line has a byte 0, which no text has: is the file binary, "

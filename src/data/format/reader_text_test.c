@@ -195,7 +195,8 @@ static void another_separator_is_named(void **state)
     }
 }
 
-// With --quote none, a quote is text, also for models of such data.
+// With --quote none, a quote is ordinary text. A model trained on such data reads quotes
+// in the same way.
 static void quotes_are_text(void **state)
 {
     (void)state;

@@ -100,13 +100,13 @@ int schema_set_decimal(struct schema *s, bool comma, struct err *e)
     return comma ? schema_add(s, SCHEMA_DECIMAL, ",", 1, e) : 0;
 }
 
-// Returns the name of the way in which keys are computed.
+// Returns from what a format computes the keys.
 static const char *hashing_of(const char *format)
 {
     if (strcmp(format, "csv") == 0)
-        return "name"; // name of the column, and the text
+        return "name"; // the name of the column, and the word
     if (strcmp(format, "multislot") == 0)
-        return "slot"; // name of the slot, and the id
+        return "slot"; // the name of the slot, and the id
     return strcmp(format, "criteo") == 0 ? "column" : "index";
 }
 

@@ -26,28 +26,28 @@ enum schema_use {
     SCHEMA_LABEL,
     SCHEMA_WEIGHT,
     SCHEMA_DROPPED,
-    SCHEMA_IDS,   // multislot: features with keys made of the id and the slot
-    SCHEMA_KEYS,  // multislot: features whose numbers are the keys
-    SCHEMA_LISTS, // csv: features, several words in a cell
-    SCHEMA_LOGS,  // csv: a feature whose value is the logarithm of its number
-    SCHEMA_BINS,  // csv: a feature, the bin that contains its number
-    // csv: features that are combinations of columns' words. The name is the columns'
-    // names joined by '*'. These entries are not columns of the data, and follow all
-    // columns.
+    SCHEMA_IDS,   // multislot: features; the key is made of the id and the slot
+    SCHEMA_KEYS,  // multislot: features; the numbers in the data are the keys
+    SCHEMA_LISTS, // csv: several features, the words of one cell
+    SCHEMA_LOGS,  // csv: a feature; its value is the logarithm of the cell's number
+    SCHEMA_BINS,  // csv: a feature: the bin that contains the cell's number
+    // csv: features that are combinations of columns' words. The entry's name is the
+    // columns' names joined by '*'. Such an entry is not a column of the data; it follows
+    // all columns.
     SCHEMA_CROSSES,
     // Settings of csv. They are not columns; an entry's `name` holds the value of the setting.
     SCHEMA_MISSING,        // a word that means an empty cell
     SCHEMA_LIST_SEPARATOR, // the character between the words of a cell
     // For files without a header: the names of the columns, separated by commas.
     SCHEMA_HEADER,
-    SCHEMA_QUOTE,   // "none": quotes are ordinary text
-    SCHEMA_EDGES,   // the bins of a column, one entry for each SCHEMA_BINS, in their
-                    // order: the requested number of bins, and the edges
+    SCHEMA_QUOTE, // "none": quotes are ordinary text
+    SCHEMA_EDGES, // the bins of one column: the requested number of bins, and the edges.
+                  // These entries are in the order of the SCHEMA_BINS entries
     SCHEMA_WRITTEN, // Present if cells of a data frame become text as in csv files (True,
-                    // 1e16). Without it they become text as earlier versions of tug
-                    // wrote it (true, 19 for 19.0: CELL_OLD in columns.h)
-    SCHEMA_TYPE,    // "bool NAME": the type of a data frame's column of words, by which
-                    // spellings are mapped (reader_csv_fold.c)
+                    // 1e16). Without this entry, cells become text as earlier versions of
+                    // tug wrote it (true, 19 for 19.0: CELL_OLD in columns.h)
+    SCHEMA_TYPE, // "bool NAME": the type of the data frame's column NAME. It decides how
+                 // spellings in csv files are mapped to words (reader_csv_fold.c)
     SCHEMA_DECIMAL, // ",": numbers have a decimal comma
     SCHEMA_USES
 };
@@ -93,7 +93,8 @@ static inline bool schema_is_feature(enum schema_use use)
 int schema_add(struct schema *s, enum schema_use use, const char *name, size_t len,
                struct err *e);
 
-// Returns whether models trained on data of one format know the keys of the other.
+// Returns whether both formats compute keys in the same way, so that a model trained on
+// one format can predict data of the other.
 bool schema_same_keys(const char *format, const char *other);
 
 static inline bool schema_is_setting(enum schema_use use)
@@ -103,12 +104,12 @@ static inline bool schema_is_setting(enum schema_use use)
            use == SCHEMA_WRITTEN || use == SCHEMA_TYPE || use == SCHEMA_DECIMAL;
 }
 
-// Sets whether numbers have a decimal comma, whatever the schema says about it. Returns
-// TUG_EDATA as schema_add does.
+// Sets whether numbers have a decimal comma; replaces what the schema said before.
+// Returns TUG_EDATA as schema_add does.
 int schema_set_decimal(struct schema *s, bool comma, struct err *e);
 
-// schema_to_json and schema_from_json are for files. schema_to_json returns NULL if there
-// is not enough memory, or if names are not UTF-8 (schema_has_text returns false).
+// Convert the schema for JSON files. schema_to_json returns NULL if there is not enough
+// memory, or if a name is not UTF-8 (schema_has_text then returns false).
 bool schema_has_text(const struct schema *s);
 json_t *schema_to_json(const struct schema *s);
 void schema_from_json(struct schema *ret, const json_t *o, struct json_fields *f);

@@ -17,7 +17,7 @@ static int malformed(const struct column_type *t, const char *why, struct err *e
                    show(t->name, strlen(t->name)).text, why);
 }
 
-// Returns the number of buffers of a kind; -1 if it varies.
+// Returns how many buffers an array of this type has; -1 if their number varies.
 static int64_t buffers_of(const struct column_type *t)
 {
     switch (t->kind) {
@@ -43,8 +43,8 @@ static int64_t buffers_of(const struct column_type *t)
     return -1;
 }
 
-// Returns whether the length and offset are so small that sums of them, and their bits
-// and bytes, cannot overflow.
+// Returns whether the length and offset are so small that their sum, counted in bits or
+// bytes, cannot overflow.
 static bool is_extent(const struct ArrowArray *a)
 {
     return a->length >= 0 && a->offset >= 0 && a->length <= INT64_MAX / 64 &&
@@ -203,7 +203,8 @@ static int check_rows(const struct columns *c, const struct ArrowArray *a, struc
     return 0;
 }
 
-// Takes the columns of a struct array. Its own offset applies to each of its columns.
+// Takes the columns of a struct array. The offset of the struct array applies to each
+// column.
 static int take_columns(const struct columns *c, const struct ArrowArray *a,
                         struct column_span *span, struct err *e)
 {
@@ -220,7 +221,7 @@ static int take_columns(const struct columns *c, const struct ArrowArray *a,
     return 0;
 }
 
-// Takes the array over on success; leaves it to the caller on failure.
+// On success, the columns own the array; on failure, the caller still owns it.
 int columns_take_array(struct columns *c, struct ArrowArray *a, struct err *e)
 {
     TRY(check_rows(c, a, e));

@@ -25,7 +25,8 @@ enum column_kind {
     COLUMN_REAL,  // floats of `bytes` bytes
     COLUMN_TEXT,  // text, with offsets of `bytes` bytes
     COLUMN_VIEW,  // text, stored as views
-    COLUMN_LIST,  // lists, with offsets of `bytes` bytes; 0: each list has `each` items
+    COLUMN_LIST, // lists, with offsets of `bytes` bytes; `bytes` 0: no offsets, each list
+                 // has `each` items
     COLUMN_DICTIONARY,
     COLUMN_DATE,    // days (4 bytes) or milliseconds (8 bytes) since 1970
     COLUMN_CLOCK,   // time of day of `bytes` bytes, in units of 10^-digits seconds
@@ -34,7 +35,7 @@ enum column_kind {
     COLUMN_OTHER,
 };
 
-// The writer whose form the texts of cells have.
+// How a cell's text is written.
 enum cell_style {
     CELL_ARROW,  // true, 1e16: as polars writes
     CELL_PYTHON, // True, 1e+16: as pandas and Python write
@@ -52,8 +53,8 @@ struct column_type {
     bool has_zone; // for COLUMN_TIME: `zone` is added to the time
     int32_t zone;  // seconds
     enum cell_style style;
-    char stated[COLUMN_STATED]; // the type of texts that the metadata (tug.type) states;
-                                // or ""
+    // The type that the metadata (tug.type) states for the texts; "" if it states none.
+    char stated[COLUMN_STATED];
     int64_t each;
     const char *name, *format; // owned by the schema
     struct column_type *of;    // type of a list's items, or of a dictionary's values
@@ -94,14 +95,14 @@ int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct
 int columns_open_array(struct columns **ret, struct ArrowSchema *s, struct ArrowArray *a,
                        struct err *e);
 void columns_close(struct columns *c); // `c` may be NULL
-// Removes a column of numbers. *ret receives a float for each row, which the caller
-// frees. Returns TUG_EUSAGE if there is no such column; TUG_EDATA naming a row without a
-// number.
+// Removes a column of numbers. Sets *ret to an array with the number of each row, which
+// the caller frees. Returns TUG_EUSAGE if there is no such column; TUG_EDATA if a row has
+// no number (the error names the row).
 int columns_take_out(struct columns *c, const char *name, float **ret, struct err *e);
 
-// Internal functions: columns_take_schema takes the columns' types from a stream's
-// schema, columns_take_array takes an array of the stream as a span for each column. The
-// other functions free types and spans.
+// The next four functions are internal. columns_take_schema takes the columns' types from
+// a stream's schema. columns_take_array makes a span for each column of an array of the
+// stream. The others free types and spans.
 int columns_take_schema(struct columns *c, struct err *e);
 void columns_free_types(struct column_type *type, size_t n);
 int columns_take_array(struct columns *c, struct ArrowArray *a, struct err *e);
@@ -111,8 +112,8 @@ void columns_free_spans(struct column_span *span, size_t n);
 // numbers.
 bool column_is_number(const struct column_type *t);
 // Returns the name of the column's type in a model's schema ("bool", "whole", "float64",
-// ...). It decides how spellings in csv files are mapped to the column's words
-// (reader_csv_fold.c). NULL: texts are words as they are.
+// ...). The type decides how spellings in csv files are mapped to the column's words
+// (reader_csv_fold.c). NULL: each text is a word, without a mapping.
 const char *column_cells(const struct column_type *t);
 
 // The content of a cell. A list consists of items in `list`, which are cells, too.
@@ -124,13 +125,13 @@ struct cell {
     enum cell_kind kind;
     const char *text; // the text of CELL_TEXT, and of CELL_NUMBER after cell_write
     size_t len;
-    double number; // the nearest double
+    double number; // the double nearest to the cell's number
     enum cell_style style;
     bool is_bool; // for CELL_TEXT: whether the text is a bool
     bool single;  // `number` comes from a 32-bit float
-    bool is_real; // the column has floats
+    bool is_real; // the column holds floats
     bool is_whole, negative;
-    uint64_t whole; // the absolute value
+    uint64_t whole; // the absolute value of an integer
     const struct column_span *list;
     int64_t from, to;
     char own[CELL_OWN];
@@ -144,7 +145,7 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
 // Sets the text of a number: integers without a point; floats with a point and the fewest
 // digits that distinguish them.
 void cell_write(struct cell *cell);
-// Returns the float that is read from the number's text.
+// Returns the float that a reader of the number's text would get.
 float cell_float(const struct cell *cell);
 // Changes the text of the cell to the form CELL_OLD.
 void cell_make_old(struct cell *cell);

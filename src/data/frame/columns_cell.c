@@ -23,7 +23,7 @@ static bool bit(const uint8_t *bits, int64_t i)
     return bits[i >> 3] >> (i & 7) & 1;
 }
 
-// Returns an integer; negative ones in two's complement of 64 bits.
+// Returns integer i of the column; a negative one in two's complement of 64 bits.
 static uint64_t whole_at(const struct column_span *s, int64_t i)
 {
     const struct column_type *t = s->type;
@@ -136,7 +136,7 @@ static int take_entry(const struct column_span *s, int64_t i, struct cell *ret,
                       struct err *e)
 {
     uint64_t index = whole_at(s, i);
-    if (index >= (uint64_t)s->of->length) // negative indices are large here
+    if (index >= (uint64_t)s->of->length) // negative indices became large by the cast
         return columns_cell_bad(s, "has an index outside its dictionary", e);
     return column_cell(s->of, (int64_t)index, ret, e);
 }

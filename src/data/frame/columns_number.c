@@ -105,7 +105,7 @@ static void write_old(struct cell *cell)
     }
 }
 
-// Writes the digits from the last one, before `end`, backwards.
+// Writes an integer backwards; its last digit is just before `end`.
 static void write_whole(struct cell *cell, char *end)
 {
     char *p = end;
@@ -121,9 +121,10 @@ static void write_whole(struct cell *cell, char *end)
 
 void cell_write(struct cell *cell)
 {
-    enum { MOST = 20 + 1 }; // the digits of 2^64 and the sign
+    enum { MOST = 20 + 1 }; // 20 digits, as 2^64 has, and the sign
     char *end = cell->own + MOST;
-    // A float has at most nine digits, followed by zeros.
+    // Of a larger integer from a float, only the first nine digits are written; zeros
+    // follow them.
     bool digits = !cell->single || cell->whole < 1 << FLT_MANT_DIG;
     cell->text = cell->own;
     if (cell->is_whole && (!cell->is_real || cell->style == CELL_OLD)) {

@@ -44,8 +44,8 @@ static int read_all(const struct columns *c, size_t column, float *ret, struct e
     return 0;
 }
 
-// Closes the gap of a removed column: moves the later columns up, and makes their spans
-// point to their moved types.
+// Removes a column: moves the later columns to the place before, and makes the later
+// columns' spans point to the moved types.
 static void remove_column(struct columns *c, size_t column)
 {
     columns_free_types(c->type[column].of, c->type[column].of != NULL);

@@ -48,8 +48,8 @@ static void release_array(struct ArrowArray *a)
 }
 
 // The memory to which a column's arrays point. A reader cannot know the sizes of buffers.
-// So the random numbers in the buffers are chosen so that a reader that makes all
-// possible checks stays inside the buffers.
+// Therefore the random numbers in the buffers are small enough that a reader that makes
+// all possible checks stays inside the buffers.
 struct drawn {
     int32_t offsets32[ROWS + 1];
     int64_t offsets64[ROWS + 1];

@@ -52,7 +52,7 @@ static size_t add(struct made *m, const char *name, const char *format, int64_t 
     return i;
 }
 
-// Makes a struct of parts 0 .. columns - 1.
+// Makes the top-level struct; its columns are part[0] .. part[columns - 1].
 static void close_table(struct made *m, int64_t rows, size_t columns)
 {
     for (size_t i = 0; i < columns; i++) {
@@ -98,7 +98,7 @@ static const int64_t offsets64[] = {0, 1, 3, 3, 6};
 static const int16_t wholes[] = {-7, 9, 300, -32768};
 static const int8_t indices[] = {2, 1, 0, 2};
 
-// Makes a number, a text, a dictionary of texts, and a list of texts.
+// Makes a table with four columns: numbers, texts, a dictionary of texts, lists of texts.
 static void make(struct made *m)
 {
     memset(m, 0, sizeof(*m));
@@ -157,8 +157,7 @@ static void test_slices(void **state)
     struct made m;
     struct columns *c;
     make(&m);
-    m.array.offset =
-        1; // selects rows 2 and 3 of the parts; the text has an offset of its own, too
+    m.array.offset = 1; // selects rows 2 and 3; the text column has an offset of its own
     m.array.length = 2;
     m.part[1].offset = 1;
     m.part[1].length = 3;
@@ -339,7 +338,8 @@ static void test_cells_refused(void **state)
     columns_close(c);
 }
 
-// Cells as earlier versions of tug wrote them, which saves without SCHEMA_WRITTEN expect.
+// cell_make_old writes cells as earlier versions of tug did. Models without
+// SCHEMA_WRITTEN, which those versions saved, expect such cells.
 static void test_old_cells(void **state)
 {
     (void)state;
@@ -371,8 +371,8 @@ static void test_old_cells(void **state)
     columns_close(c);
 }
 
-// The next column moves to the place of the removed column. The error about a cell that
-// is not a number names its row.
+// When columns_take_out removes a column, the next column takes its place. If a cell is
+// not a number, the error names the cell's row.
 static void test_a_column_taken_out(void **state)
 {
     (void)state;
@@ -395,7 +395,7 @@ static void test_a_column_taken_out(void **state)
     assert_non_null(strstr(e.text, "row 0: column 'n': it is missing"));
     assert_int_equal(c->n, 3);
     OK(columns_take_out(c, "w", &ret, &ok_e));
-    // as if each number were read from its text
+    // 1 + 0x1p-24 is rounded as if it were read from its text
     assert_true(ret[0] == 18 && ret[1] == 1 + 0x1p-23F && ret[2] == 0.5F);
     mem_free(ret);
     assert_int_equal(c->n, 2);

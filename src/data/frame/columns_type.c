@@ -137,9 +137,9 @@ static int32_t take_length(const char **p)
     return n;
 }
 
-// Gets the value of a key in the metadata of a schema, cut if it is too long; returns
-// false if there is none. Metadata consists of pairs of texts, each preceded by its
-// length.
+// Copies the value of a key in the metadata of a schema; cuts a value that is too long.
+// Returns false if the metadata lacks the key. Metadata consists of pairs of texts; each
+// text follows its length.
 static bool find_metadata(const struct ArrowSchema *s, const char *key,
                           char ret[COLUMN_STATED])
 {

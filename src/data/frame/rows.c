@@ -46,8 +46,8 @@ bool rows_is_address(const char *path)
     return strncmp(path, SCHEME, strlen(SCHEME)) == 0;
 }
 
-// Returns the link that points to the rows of an address; NULL if there are none. The
-// caller holds the lock.
+// Returns the pointer to the published rows of an address, so that the caller can unlink
+// them; NULL if the address has no rows. The caller holds the lock.
 static struct published **published_find(const char *address)
 {
     if (!rows_is_address(address))
@@ -82,7 +82,7 @@ void rows_withdraw(const char *address)
 
 // ---------------------------------------------------------------- facts
 
-enum { FEATURE_BYTES = 8 }; // approximately, as in " 1234:1"
+enum { FEATURE_BYTES = 8 }; // the approximate length of a feature's text, " 1234:1"
 
 uint64_t rows_text_bytes(const struct rows *r)
 {

@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// A sparse matrix: the features of row i are offsets[i] .. offsets[i + 1].
+// A sparse matrix: row i has the features with indices offsets[i] .. offsets[i + 1] - 1.
 struct sparse_rows {
     const uint64_t *offsets; // n + 1 elements, ascending
     const uint64_t *keys;
@@ -49,9 +49,9 @@ struct rows {
     const struct sparse_rows *sparse;
     const struct dense_rows *dense;
     const struct columns *columns;
-    // The following members are for columns, whose text is csv with these separators and
-    // with `labels` as the first column. In columns named in `categorical`, numbers are
-    // words.
+    // The following members are for `columns`. The text of such rows is csv with these
+    // separators; its first column has the `labels`. In columns named in `categorical`,
+    // numbers are words.
     char separator, list_separator;
     const char *label_name;
     const char *const *categorical;
@@ -81,8 +81,8 @@ int rows_text(const struct rows *r, uint64_t i, struct buf *to, struct err *e);
 int rows_first_lines(const struct rows *r, size_t lines, size_t most, struct buf *to,
                      struct err *e);
 
-// Sets *ret to the weight of row i; 1 if there are no weights. Returns TUG_EDATA if it is
-// negative or not finite.
+// Sets *ret to the weight of row i; 1 if there are no weights. Returns TUG_EDATA if the
+// weight is negative or not finite.
 int rows_weight(const struct rows *r, uint64_t i, float *ret, struct err *e);
 
 // Append a row of columns as csv, or the header with the names of the columns.
@@ -93,8 +93,8 @@ int columns_header(const struct rows *r, struct buf *to);
 // float, unless a double lies exactly between two floats and its text does not.
 float rows_float(double x);
 
-// Returns the number of columns of the matrix; 0 if the rows are not a matrix, or its
-// width is unknown.
+// Returns the number of columns of the matrix; 0 if it is unknown or the rows are not a
+// matrix.
 static inline uint64_t rows_matrix_columns(const struct rows *r)
 {
     return r->dense != NULL    ? r->dense->columns
@@ -102,7 +102,6 @@ static inline uint64_t rows_matrix_columns(const struct rows *r)
                                : 0;
 }
 
-// Returns an element of a matrix.
 static inline float rows_dense_value(const struct dense_rows *d, uint64_t row,
                                      size_t column)
 {

@@ -31,7 +31,7 @@ static float any_value(void)
 static void make(void)
 {
     for (size_t i = 0; i < N; i++) {
-        // the first row is empty: nothing is allocated yet
+        // the first row is empty, so it is read before any memory for features exists
         size_t n = i == 0 ? 0 : any(MOST);
         labels[i] = (float)any(2);
         offsets[i + 1] = offsets[i] + n;
@@ -41,9 +41,10 @@ static void make(void)
             values[j] = any_value();
         }
         for (size_t k = 0; k < COLUMNS; k++)
-            doubles[i * COLUMNS + k] = any_in_100(30)  ? 0
-                                       : any_in_100(5) ? 1 + 0x1p-24 // between two floats
-                                                       : (double)any(1000000) / 777;
+            doubles[i * COLUMNS + k] = any_in_100(30) ? 0
+                                       : any_in_100(5)
+                                           ? 1 + 0x1p-24 // halfway between floats
+                                           : (double)any(1000000) / 777;
     }
 }
 
@@ -174,8 +175,8 @@ static void test_same_as_text(void **state)
     }
 }
 
-// Rows without a feature have no arrays of keys, and are read into examples without
-// memory for them.
+// If no row has a feature, the matrix has no array of keys, and the examples have no
+// memory for keys.
 static void test_without_features(void **state)
 {
     (void)state;

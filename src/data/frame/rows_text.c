@@ -83,7 +83,7 @@ static int put_dense(const struct dense_rows *d, uint64_t i, struct buf *to)
 static int put_row(const struct rows *r, uint64_t i, struct buf *to)
 {
     char label[NUMBER_BYTES];
-    // a label is needed: an empty line would not be an example
+    // Write the label 0 if there are none: an empty line would not be an example.
     float y = r->labels != NULL ? r->labels[i] : 0;
     TRY(buf_add(to, label, (size_t)(put_float(label, y) - label)));
     return r->sparse != NULL ? put_sparse(r->sparse, i, to) : put_dense(r->dense, i, to);

@@ -25,7 +25,7 @@ struct decode_ops {
     const char *name; // "gzip"
     // The usual bytes of text per byte of the file, an estimate for progress.
     unsigned expansion;
-    // All functions may be called on a decoder whose open has failed.
+    // read and close may be called even after open has failed.
     int (*open)(struct decoder *d, struct err *e);
     int (*read)(struct decoder *d, char *out, size_t cap, size_t *ret_n, struct err *e);
     void (*close)(struct decoder *d);
@@ -38,7 +38,7 @@ struct decoder {
     const struct decode_ops *ops;
     const char *name; // name of the file in messages; the caller owns it
     struct input *input;
-    bool at_end; // the file has no bytes behind those in in[]
+    bool at_end; // the file has no more bytes than those in in[]
     char *in;
     size_t in_at, in_len; // the unused bytes are in[in_at .. in_len)
     void *state;          // owned by the compression
@@ -49,8 +49,7 @@ struct decoder {
 // readable.
 int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
                  struct err *e);
-// Opens a decoder for any input, as decoder_open does for a file. Takes ownership of
-// `in`.
+// Like decoder_open, but for any input. Takes ownership of `in`.
 int decoder_open_input(struct decoder **ret, struct input *in, const char *name,
                        struct err *e);
 void decoder_close(struct decoder *d); // `d` may be NULL

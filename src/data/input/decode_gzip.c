@@ -7,7 +7,8 @@
 #include "base/alloc.h"
 #include "data/input/decode.h"
 
-// The largest window; the 16 makes zlib accept only the headers and trailers of gzip.
+// inflateInit2's windowBits: 15 is the largest window; adding 16 makes zlib accept only
+// gzip's headers and trailers.
 enum { GZIP_WINDOW = 15 + 16 };
 
 struct gzip {
@@ -49,7 +50,7 @@ static int gzip_corrupt(const struct decoder *d, const struct gzip *g, struct er
                    d->name, g->z.msg != NULL ? g->z.msg : "bad data");
 }
 
-// Calls inflate once; it may return no output.
+// Calls inflate once, which may produce no output.
 static int gzip_step(struct decoder *d, struct gzip *g, struct err *e)
 {
     size_t have = d->in_len - d->in_at;

@@ -17,14 +17,13 @@
 enum {
     BLOCK = 256 << 10, // bytes of input that a compression gets at a time
     ROOM = 512 << 10,  // bytes of output: more than any compression makes of a block
-    GZIP_LEVEL = 1, // the fastest level: text of random words gains little from a higher
-                    // one
+    GZIP_LEVEL = 1, // the fastest level: a higher one compresses random words little more
     ZSTD_LEVEL = 1,
 };
 
 struct encode_ops {
     const char *suffix;
-    int (*open)(struct encoder *c); // returns 0 or TUG_ENOMEM
+    int (*open)(struct encoder *c);                              // may return TUG_ENOMEM
     int (*write)(struct encoder *c, const char *bytes, size_t n, // n <= BLOCK
                  bool last, struct err *e);
     // Frees the encoder's state, also after a failed open.

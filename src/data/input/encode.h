@@ -13,16 +13,16 @@
 
 struct encoder;
 
-// Checks that the content will be what the name says. Returns TUG_EUSAGE if the name has
-// the ending, in capitals or not, of a binary format of tables, of a compression that
-// cannot be written or, with `plain`, of any compression, because the caller then writes
-// only text. `option` is the option that named the file.
+// Checks that the name's ending fits what the encoder writes. Returns TUG_EUSAGE for the
+// ending (in upper or lower case) of a binary format of tables or of a compression that
+// the encoder cannot write. With `plain`, the caller writes only text, so the endings of
+// all compressions are refused. `option` is the option that named the file.
 int encoder_check_name(const char *option, const char *path, bool plain, struct err *e);
 
 int encoder_open(struct encoder **ret, const char *path, struct err *e);
 int encoder_write(struct encoder *c, const void *bytes, size_t n, struct err *e);
-// Ends the stream and renames the file to its name; frees c, even on failure. Sets
-// *ret_bytes to the size of the file unless it is NULL.
+// Ends the stream and renames the temporary file to its final name; frees c, even on
+// failure. Sets *ret_bytes to the file's size unless ret_bytes is NULL.
 int encoder_commit(struct encoder *c, uint64_t *ret_bytes, struct err *e);
 void encoder_abort(struct encoder *c); // leaves no file; frees c, which may be NULL
 

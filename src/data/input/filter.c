@@ -22,8 +22,8 @@
 
 enum { FEED_BYTES = 64 << 10, LOOK_MS = 100 };
 
-// How long a command may run after the end of its output, and how long it may be silent
-// before this is reported.
+// end_seconds: how long a command may run after the end of its output. quiet_seconds:
+// after how long without output the silence is reported.
 static const double end_seconds = 10, quiet_seconds = 60;
 
 struct filter {
@@ -151,7 +151,7 @@ static void filter_close(struct input *in)
     mem_free(f);
 }
 
-// ---------------------------------------------------------------- its end
+// ---------------------------------------------------------------- the command's end
 
 // Waits until the descriptor is readable (-1: waits for no descriptor), at
 // most `ms` milliseconds.
@@ -183,8 +183,9 @@ static int wait_for_end(struct filter *f, struct err *e)
     return 0;
 }
 
-// Checks how the command ended. An error of the file is reported rather than that of the
-// command. A failed command is an error of the data: it will not succeed the next time.
+// Checks how the command ended. If reading the file and the command both failed, reports
+// the file's error. A failed command is an error of the data, because it would fail again
+// the next time.
 static int filter_end(struct filter *f, struct err *e)
 {
     struct err why = {0};

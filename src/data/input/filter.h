@@ -15,9 +15,9 @@
 
 struct data_file;
 
-// Opens the output of a file's command; the caller keeps `file`. `i` interrupts waits.
-// Reading returns the end only after the command has ended successfully; closing before
-// that ends the command.
+// Opens the output of a file's command as an input; `file` must outlive it. `i`
+// interrupts waits. A read returns the end only after the command has ended successfully.
+// Closing the input earlier ends the command.
 int filter_open(struct input **ret, const struct data_file *file,
                 const struct interrupt *i, struct err *e);
 

@@ -78,7 +78,7 @@ static void test_files(void **state)
     lines(&want, 50000, "b");
     const char *path = files_write_bytes(files_in("plain"), text.data, text.len);
     assert_through(path, "tr a b", &want);
-    // output that is compressed is decompressed, too
+    // if the command's output is compressed, tug decompresses it
     assert_through(path, "tr a b | gzip -c", &want);
     lines(&want, 3, "a");
     assert_through(path, "head -n 3", &want); // the command need not read everything
@@ -127,7 +127,7 @@ static void test_pipe(void **state)
     buf_free(&want);
 }
 
-// A pass can begin again, at any chunk.
+// A source can begin its pass again from the start, or from the place of any chunk.
 static void test_rewind(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void test_pieces(void **state)
     lines(&text, 3000, "b");
     assert_int_equal(got.len, text.len);
     assert_memory_equal(got.data, text.data, text.len);
-    OK(piece_read(p, 0, 3, &c, &e)); // back to an earlier piece
+    OK(piece_read(p, 0, 3, &c, &e)); // an earlier piece
     assert_true(c.len > 900 && c.text[0] == 'b');
     piece_free(&c);
     pieces_close(p);
@@ -204,7 +204,7 @@ static void test_failures(void **state)
         if (strncmp(e.text, path, strlen(path)) != 0 || strstr(e.text, bad[i][1]) == NULL)
             fail_msg("'%s' does not say '%s'", e.text, bad[i][1]);
     }
-    // An error of a compressed file is reported rather than that of the command.
+    // If both the compressed file and the command fail, the file's error is reported.
     path = files_write_bytes(files_in("cut.gz"), "\x1f\x8b\x08\0\0\0\0\0\0\3\x4b", 11);
     struct err e = {0};
     assert_int_equal(read_through(path, "cat; exit 2", &b, &e), TUG_EDATA);
@@ -212,17 +212,16 @@ static void test_failures(void **state)
     buf_free(&b);
 }
 
-// A reader that stops early does not wait for a command and leaves none running: no other
-// process holds an end of its input pipe.
+// A reader that stops early does not wait for the command and leaves none running.
 static void test_stop(void **state)
 {
     (void)state;
     static const char *const commands[] = {
-        "head -c 300; sleep 1000",          // waits with its output open
-        "head -c 300; sleep 1000 & wait",   // has started a process that waits
-        "head -c 300; exec sleep 1000 >&-", // has closed its output
-        "head -c 300; trap '' TERM; yes a", // writes for ever
-        "exec 0<&-; seq 1000; sleep 1000",  // has closed its input
+        "head -c 300; sleep 1000",          // the command waits with its output open
+        "head -c 300; sleep 1000 & wait",   // a process that the command started waits
+        "head -c 300; exec sleep 1000 >&-", // the command has closed its output
+        "head -c 300; trap '' TERM; yes a", // the command writes for ever
+        "exec 0<&-; seq 1000; sleep 1000",  // the command has closed its input
     };
     struct buf b = BUF_INIT(1 << 20), packed = BUF_INIT(1 << 20);
     lines(&b, 40000, "a");
@@ -236,7 +235,7 @@ static void test_stop(void **state)
         double start = clock_seconds();
         OK(open_source(&s, path[i % 2], commands[i / 2], &e));
         if (i < 4) {
-            (void)source_place(s); // makes the thread start
+            (void)source_place(s); // starts the source's thread
         } else {
             OK(source_next(s, &c, &e));
             source_release(s, c);
@@ -257,8 +256,8 @@ static void *interrupt(void *ctx)
     return NULL;
 }
 
-// The caller's thread reads pieces, and only the flag that a signal sets can interrupt
-// it.
+// Pieces are read in the caller's thread; the flag that a signal handler sets interrupts
+// the reading.
 static void test_interrupt(void **state)
 {
     (void)state;

@@ -11,11 +11,11 @@
 #include "base/buf.h"
 
 struct first_lines {
-    // The number of lines wanted, and the most bytes that they may have.
+    // The wanted number of lines, and the limit on their bytes.
     size_t lines, most;
     struct buf *to;     // receives the lines, without the last newline
-    size_t bytes, seen; // bytes taken so far; newlines among them
-    size_t whole;       // bytes before the last newline
+    size_t bytes, seen; // numbers of bytes and newlines that were taken so far
+    size_t whole;       // number of bytes before the last newline
 };
 
 // Adds the next part of the text; n = 0 at its end. Sets *ret_more if more text is

@@ -33,20 +33,19 @@ struct input {
     int fd;           // descriptor of a file on this machine; -1: the file is remote
 };
 
-// Takes ownership of `fd`, even on failure. `wake_fd` is as in struct interrupt, for
-// pipes.
+// Takes ownership of `fd`, even on failure. If `fd` is a pipe, `wake_fd` interrupts waits
+// as in struct interrupt.
 int input_open_fd(struct input **ret, int fd, const char *name, int wake_fd,
                   struct err *e);
 
-// Opens a remote file.
 struct web_file;
 int input_open_web(struct input **ret, const struct web_file *f,
                    const struct interrupt *i, struct err *e);
 
 void input_close(struct input *in); // `in` may be NULL
 
-// Reads all bytes [at, at + n). Returns TUG_EDATA if the file ends earlier: it has
-// changed.
+// Reads all bytes [at, at + n). Returns TUG_EDATA if the file ends before at + n, because
+// the file must then have changed.
 int input_read_all(struct input *in, char *out, size_t n, uint64_t at, struct err *e);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// Default sizes: the bytes that are parsed at a time, and the longest line.
+// Defaults: the number of bytes that are parsed at a time, and the limit on a line.
 enum { CHUNK_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
 
 static inline uint64_t count_lines(const char *text, size_t len)

@@ -17,8 +17,8 @@ static const char *base_name(const struct identity_file *f, size_t *ret_len)
     return name;
 }
 
-// Replaces characters that JSON or a terminal might not accept by '?'; the hash uses the
-// real name.
+// Copies the name for messages, with '?' in place of characters that JSON or a terminal
+// might not accept. (The hash is of the unchanged name.)
 static void show_name(char *to, const char *name, size_t len)
 {
     for (size_t i = 0; i < len; i++)

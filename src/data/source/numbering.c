@@ -99,7 +99,7 @@ static bool counts_from_0(const struct numbering *model)
     return model->columns != 0 || numbering_first(model) == 0;
 }
 
-// Returns one more than the greatest number that the model can know.
+// Returns one more than the greatest feature number that the model's data can have had.
 static uint64_t end_of(const struct numbering *model)
 {
     return model->columns != 0 ? model->columns : model->last + 1;
@@ -129,8 +129,8 @@ static bool matrix_differs(const struct numbering *model, uint64_t columns,
                      what, columns, then);
 }
 
-// Compares a file with the model, because files do not state their number of features.
-// Returns whether they differ, and puts the warning in `text`.
+// Compares the model with data that is a file, which does not state its number of
+// features. Returns whether the numbering differs; `text` is then the warning.
 static bool file_differs(const struct numbering *model, const struct numbering *data,
                          const char *what, char text[NUMBERING_TEXT])
 {
@@ -143,7 +143,7 @@ static bool file_differs(const struct numbering *model, const struct numbering *
                what, first, last, model->columns, model->columns);
 }
 
-// Compares fields, which both files number from 0 or from 1.
+// Compares the first numbers of fields (0 or 1) in the model's data and in `data`.
 static bool fields_shifted(const struct numbering *model, const struct numbering *data,
                            const char *what, char text[NUMBERING_TEXT])
 {
@@ -183,7 +183,8 @@ bool numbering_shifted(const struct numbering *model, const struct numbering *da
                    ", and the model knows features 1 to %" PRIu64
                    ": add 1 to each number if the model's were counted from 1",
                    what, (uint64_t)data->last, (uint64_t)model->last);
-    // Data with new features may have numbers beyond the model's end by more than one.
+    // The data may also have new features, so its last number may exceed the model's end
+    // by more than one.
     return data->columns == 0 && counts_from_0(model) && numbering_first(data) == 1 &&
            data->last >= end_of(model) &&
            say(text,

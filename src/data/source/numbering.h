@@ -16,12 +16,12 @@
 struct schema;
 struct data_files;
 
-// Zeroed: no feature was seen.
+// The range of the feature numbers that were seen. All zero: no feature was seen.
 struct numbering {
     // `last` is the greatest key, `first_inverted` the bitwise inverse of the least key.
     atomic_uint_least64_t last, first_inverted;
     // For models with a vector for each field: one more than the greatest field, and the
-    // inverse of the least field; 0: unknown.
+    // bitwise inverse of the least field; both 0: unknown.
     atomic_uint_least64_t fields_end, fields_first_inverted;
     uint64_t columns; // number of columns of a matrix; 0: unknown
 };
@@ -60,20 +60,19 @@ static inline uint64_t numbering_first_field(const struct numbering *n)
     return ~(uint64_t)n->fields_first_inverted;
 }
 
-// Returns whether the keys in data of this schema are numbers from the data.
+// Returns whether keys in data of this schema are the data's feature numbers (not hashes).
 bool numbering_has(const struct schema *s);
 // Returns the number of columns of the widest matrix among the files; 0 if unknown.
 uint64_t numbering_columns(const struct data_files *f);
 
 enum { NUMBERING_TEXT = 400 };
-// Returns whether the features of `data`, which `what` names, seem to be numbered from
-// another first number (0 or 1) than those of the model's data; `text` is then the
-// warning. It is for data on which the model trains next: new features alone do not count
-// as a difference.
+// Returns whether the features of `data` seem to be counted from another first number (0
+// or 1) than those of the model's data; `text` is then the warning, in which `what` names
+// the data. For data on which the model will train: new features alone are no difference.
 bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
-// Does what numbering_shifted does, for data to score. Also returns true if `data` has
-// another width.
+// Like numbering_shifted, but for data to score: also returns true if `data` has another
+// number of features than the model's data.
 bool numbering_differs(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
 

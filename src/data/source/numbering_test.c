@@ -35,8 +35,8 @@ static void test_added(void **state)
     assert_true(numbering_any(&zero) && numbering_first(&zero) == 0);
 }
 
-// Each case has the first field of the model's data and one more than the last, the same
-// two numbers of the data at hand, and the expected warning; "" if none is expected.
+// Each case has the range of fields of the model's data (the first field, and one more
+// than the last), that of the new data, and the expected warning; "": none.
 static void test_fields(void **state)
 {
     (void)state;
@@ -57,7 +57,7 @@ static void test_fields(void **state)
         {{1, 40}, {3, 20}, ""},
         {{2, 40}, {0, 39}, ""},
         {{0, 39}, {2, 50}, ""},
-        {{0, 0}, {1, 40}, ""}, // a save of an earlier version
+        {{0, 0}, {1, 40}, ""}, // models saved by earlier versions have no range
         {{1, 40}, {0, 0}, ""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -67,7 +67,7 @@ static void test_fields(void **state)
         numbering_add(&part, (const uint64_t[]){3, 7}, 2);
         numbering_add_fields(&model, cases[i].model[0], cases[i].model[1]);
         numbering_add_fields(&part, cases[i].data[0], cases[i].data[1]);
-        numbering_join(&data, numbering_range(&part)); // as parts of a cluster do
+        numbering_join(&data, numbering_range(&part)); // as processes of a cluster do
         bool said = numbering_shifted(&model, &data, "--test", text);
         if (said != (cases[i].text[0] != '\0') || strstr(text, cases[i].text) == NULL ||
             (said && strncmp(text, "--test: its fields", 18) != 0))
@@ -84,7 +84,7 @@ static void test_warnings(void **state)
         int model[3], data[3];
         const char *text;
     } cases[] = {
-        // The model was trained on a file numbered from 1; the file or matrix is numbered
+        // The model was trained on a file numbered from 1; the data is mostly numbered
         // from 0.
         {{1, 30, 0}, {1, 30, 0}, ""},
         {{1, 30, 0},
@@ -95,10 +95,10 @@ static void test_warnings(void **state)
         {{1, 30, 0}, {0, 29, 30}, "put an empty column before the first"},
         {{1, 30, 0}, {3, 17, 30}, "put an empty column before the first"},
         {{1, 30, 0}, {0, 30, 31}, "add 1 to each number"},
-        {{1, 30, 0}, {1, 30, 31}, ""}, // the matrix has an empty first column
-        {{1, 62, 0}, {1, 62, 64}, ""}, // an image, whose corners are always 0
+        {{1, 30, 0}, {1, 30, 31}, ""}, // a matrix with an empty first column
+        {{1, 62, 0}, {1, 62, 64}, ""}, // an image of 64 pixels; the corners are always 0
         {{100, 30000, 0}, {0, 29, 0}, ""},
-        // The model is numbered from 0, and the file from 1.
+        // The model's data is numbered from 0, and the new data from 1.
         {{0, 29, 0}, {0, 29, 0}, ""},
         {{0, 29, 0},
          {1, 30, 0},
@@ -117,7 +117,7 @@ static void test_warnings(void **state)
         {{2, 28, 30},
          {4, 44, 0},
          "learnt from a matrix of 30 columns, numbered from 0: features from 30"},
-        // Other widths:
+        // The model's data and the new data have different numbers of columns.
         {{0, 29, 30}, {0, 29, 30}, ""},
         {{0, 29, 30},
          {NONE, 0, 20},
@@ -128,7 +128,7 @@ static void test_warnings(void **state)
          {0, 49, 50},
          "knows features up to 29: the columns from 30 on are ignored"},
         {{0, 29, 0}, {0, 9, 10}, "knows features up to 29: the columns that are missing"},
-        // The first key of one side is unknown:
+        // The first key of the model's data or of the new data is unknown.
         {{NONE, 0, 0}, {0, 29, 30}, ""},
         {{0, 29, 0}, {NONE, 0, 0}, ""},
     };

@@ -13,7 +13,7 @@
 
 #include "base/printable.h"
 
-enum { TEXT_MAX = FILE_PATH_MAX + 64 }; // the longest line of such a file
+enum { TEXT_MAX = FILE_PATH_MAX + 64 }; // the longest line of an origins file
 
 #define PIPED "P\n"
 
@@ -39,8 +39,8 @@ struct line_origin {
     uint64_t first, line, file;
 };
 
-// Finds the last place at or before `line`; returns false if there is none or the file is
-// damaged.
+// Finds the last entry for a line at or before `line`; returns false if there is none or
+// the origins file is damaged.
 static bool find_place(FILE *f, uint64_t line, struct line_origin *ret)
 {
     char text[TEXT_MAX];

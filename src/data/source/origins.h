@@ -18,8 +18,8 @@
 
 enum { ORIGIN_TEXT_MAX = FILE_PATH_MAX + 24 };
 
-// Returns "FILE:LINE" of the origin of a line in `file`; that line itself if there is no
-// origins file, or it is damaged.
+// Returns the origin of a line of `file` as "FILE:LINE"; `file` and `line` themselves if
+// the origins file is missing or damaged.
 void origins_text(const char *file, uint64_t line, char ret[ORIGIN_TEXT_MAX]);
 
 // Returns whether the origins file of `file` has the line "P".

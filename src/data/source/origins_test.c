@@ -22,7 +22,7 @@ static void test_places(void **state)
     says("made", 3, "a b.txt:12");
     says("made", 4, "/d/c:1");
     says("made", 6, "a b.txt:9");
-    says("made", 7, "made:7"); // the line's origin is a file that is not listed
+    says("made", 7, "made:7"); // the entry of line 7 refers to a file that is not listed
     says("./made", 4, "/d/c:1");
     says("other", 3, "other:3");
 }

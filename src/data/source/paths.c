@@ -22,7 +22,7 @@
 #include "web/web.h"
 
 enum { END_BYTES = 64 << 10 };
-enum { NOTHING_BYTES = 1 << 10 }; // a compressed file of no text is not larger
+enum { NOTHING_BYTES = 1 << 10 }; // a larger compressed file is not empty text
 
 // Appends a copy of `file` to the list, with a copy of `name` as its name.
 static int add_name(struct data_files *f, const char *name, struct data_file file,
@@ -61,8 +61,8 @@ static int open_failed(const char *path, struct err *e)
     return err_sys(e, TUG_EIO, "cannot open '%s'", path);
 }
 
-// Checks the first bytes of a file, unless a command reads the file, since it may
-// make text of anything.
+// Checks the first bytes of a file. If a command reads the file, any bytes are allowed,
+// because the command may make text of them.
 static int take_head(const struct data_files *f, const char *head, size_t n,
                      const char *path, struct data_file *ret, struct err *e)
 {
@@ -132,7 +132,7 @@ static int pass_empty(struct data_files *f, struct err *e)
 
 static int add_file(struct data_files *f, const char *path, struct err *e)
 {
-    // O_NONBLOCK, because the file may have become a pipe.
+    // O_NONBLOCK: if the file has become a pipe, open does not wait for its writer.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return open_failed(path, e);
@@ -389,7 +389,7 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     bool found = false;
     const struct data_file **sorted = mem_array(to - from + 1, sizeof *sorted);
     if (sorted == NULL)
-        return false; // on a failure only the warning is missing
+        return false; // without memory there is only no warning about repeated files
     for (size_t i = from; i < to; i++)
         if (has_identity(&f->file[i]))
             sorted[n++] = &f->file[i];
@@ -423,7 +423,8 @@ bool data_files_has(const struct data_files *f, const char *path)
     return false;
 }
 
-// Returns whether walk_dir passes over the path, which begins behind the directory walked.
+// Returns whether walk_dir skips the path `rest`, which is relative to the walked
+// directory.
 static bool is_hidden(const char *rest)
 {
     for (const char *at = rest; at != NULL; at = strchr(at, '/')) {
@@ -464,7 +465,7 @@ const struct data_file *data_files_pipe(const struct data_files *f)
     return NULL;
 }
 
-// ---------------------------------------------------------------- their bytes
+// ---------------------------------------------------------------- bytes of files
 
 static int hash_ends(struct input *in, const struct data_file *f, uint64_t *ret,
                      struct err *e)

@@ -20,13 +20,13 @@ struct data_file {
     char *address;    // address by which a remote file is opened; NULL: opened by name
     uint64_t version; // version of a remote file (web/web.h)
     uint64_t device, inode;  // identity of a local file that has a name; else 0
-    const struct rows *rows; // rows in memory; `bytes` is then their address, which
-                             // distinguishes data; NULL: a file
+    const struct rows *rows; // rows in memory; NULL: a file. For rows, `bytes` is their
+                             // address, so that different rows differ in it
     bool is_stdin, compressed;
     bool is_pipe; // can be read only once: standard input, a named pipe, <(command)
-    // The command that converts the file's bytes (data/input/filter.h), so that its text
-    // is not known before it is read; NULL: none. `compressed` is true if there is a
-    // command.
+    // The command that converts the file's bytes to text (data/input/filter.h); NULL:
+    // none. If there is a command, `compressed` is true, because the length of the text is
+    // not known before it is read.
     const char *command;
     bool packed; // whether the file is compressed, also if a command reads it
     const struct reader_layout *layout; // the layout that source_layout returns
@@ -40,17 +40,17 @@ struct data_files {
     size_t empty; // number of files without text, which are skipped
     char *first_empty;
     const char *command; // the command for the files that are added; the caller owns it
-    // When it becomes true, the listing of remote files ends; NULL: never.
+    // Set to true by a signal to end the listing of remote files; NULL: nothing ends it.
     const atomic_bool *interrupted;
 };
 
 // Appends the files of `path`: the path itself, a directory's plain files at any depth
-// (except names that begin with '.' or '_', such as Hadoop's _SUCCESS), or the matches of
-// a glob, each sorted by name; or the files that a remote address lists (web/web.h). Files are
-// opened once, so that a file that is missing, unreadable, neither file nor pipe, or of
-// an unsupported kind is reported at the start. Empty files, such as Spark writes, are
-// skipped unless all files are empty. Pipes are not opened, because closing a pipe would
-// end its writer.
+// (except names that begin with '.' or '_', such as Hadoop's _SUCCESS), the matches of a
+// glob, or the files that a remote address lists (web/web.h). Files of a directory or
+// glob are sorted by name. Each file is opened once, so that a file that is missing,
+// unreadable, neither file nor pipe, or of an unsupported kind is reported at the start.
+// Empty files, such as Spark writes, are skipped unless all files are empty. Pipes are
+// not opened, because closing a pipe would end its writer.
 int data_files_add(struct data_files *f, const char *path, struct err *e);
 // Called when all paths were added: returns TUG_EDATA if all their files are empty.
 int data_files_check(const struct data_files *f, struct err *e);
@@ -66,8 +66,8 @@ const struct data_file *data_files_pipe(const struct data_files *f);
 // (web/web.h).
 void data_files_any_host(void);
 
-// Adds the files that another process reads, as far as this one sees them; skips standard
-// input, addresses, and paths that do not exist.
+// Adds the files that another process will read. Skips standard input, addresses, and
+// paths that do not exist for this process.
 void data_files_add_seen(struct data_files *f, const char *const *paths, size_t n);
 // Returns whether an output to `path` would overwrite one of the files.
 bool data_files_has(const struct data_files *f, const char *path);
@@ -75,14 +75,14 @@ bool data_files_has(const struct data_files *f, const char *path);
 // directory among `paths`: the next run would read the output as data.
 int data_paths_check_output(const char *const *paths, size_t n, const char *option,
                             const char *out, struct err *e);
-// Returns whether two of the files [from, to) are the same file under any names; ret has
-// their indices.
+// Returns whether two of the files [from, to) are the same file, perhaps under different
+// names; sets ret[0] and ret[1] to their indices.
 bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
                          size_t ret[2]);
 
-// data_file_input opens the bytes as they are stored; data_file_open the text:
-// decompressed, and passed through the file's command. Among local files, only reading a
-// pipe waits; i->wake_fd ends the wait.
+// data_file_input opens a file's bytes as they are stored. data_file_open opens its text:
+// decompressed, and passed through the file's command. Of local files, only a pipe makes
+// a read wait; i->wake_fd ends the wait.
 int data_file_input(struct input **ret, const struct data_file *f,
                     const struct interrupt *i, struct err *e);
 struct decoder;

@@ -19,15 +19,15 @@
 
 enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20 };
 
-// The open file. Between calls, all bytes before `offset` were read, and no line begins
-// in [from, offset).
+// The open file. Between calls, all bytes before `offset` have been read, and no line
+// begins in [from, offset).
 struct stream {
     bool open;
     uint32_t file;
     struct input *in;  // reads a plain file; else NULL
     struct decoder *d; // reads a compressed file; else NULL
     uint64_t offset;   // offset of the next byte
-    // To read a piece that begins before this byte, the file must be read from its start again.
+    // A piece that begins before this offset can only be read from the file's start again.
     uint64_t from;
     uint64_t line; // number of the line with the byte at `offset`; 0: unknown
     bool ended;    // the decoder has reached the end of its input
@@ -152,7 +152,7 @@ static int read_plain(struct pieces *p, char *out, size_t cap, uint64_t at, size
     return input_read_all(p->s.in, out, *ret_n, at, e);
 }
 
-// Records the end of a compressed file's text, which is known only after it was read.
+// Records where a compressed file's text ends, which only reading to the end shows.
 static void end_seen(struct pieces *p, uint64_t at)
 {
     p->s.ended = true;
@@ -172,7 +172,7 @@ static int read_packed(struct pieces *p, char *out, size_t cap, uint64_t at,
     return 0;
 }
 
-// Reads from byte `at`, which follows all bytes read so far; returns fewer than `cap`
+// Reads from byte `at`, the first byte that was not read yet; returns fewer than `cap`
 // bytes only at the end of the file.
 static int read_on(struct pieces *p, char *out, size_t cap, uint64_t at, size_t *ret_n,
                    struct err *e)
@@ -191,7 +191,7 @@ static size_t take_ahead(struct stream *s, char *out, size_t cap)
     return n;
 }
 
-// Gives back the last bytes that were taken, or that were read while nothing was ahead.
+// Puts the last `n` bytes that were taken, or read while ahead[] was empty, into ahead[].
 static void piece_give_back(struct stream *s, const char *bytes, size_t n)
 {
     if (s->at < s->n) {
@@ -231,8 +231,8 @@ static int stream_pass(struct pieces *p, uint64_t to, struct err *e)
     return 0;
 }
 
-// Moves to the byte before `begin`: if that is a newline, a line begins at `begin`. Does
-// not move back if no line can begin between that byte and the current position.
+// Moves to the byte before `begin`: if it is a newline, a line begins at `begin`. Stays if
+// the current position is later but no line begins between both.
 static int stream_seek(struct pieces *p, uint32_t file, uint64_t begin, struct err *e)
 {
     struct stream *s = &p->s;
@@ -267,12 +267,12 @@ struct cut {
     struct pieces *p;
     struct piece_text *c;
     size_t have;
-    bool at_eof; // the memory holds the rest of the file
+    bool at_eof; // the piece's memory holds the rest of the file
 };
 
-// Returns the number of bytes to read at once: from a plain file all wanted bytes that
-// exist; from a compressed file, whose text may end soon, about as many as were read so
-// far.
+// Returns the number of bytes to read at once. From a plain file: all wanted bytes that
+// exist. From a compressed file, whose text may end soon: about as many bytes as the piece
+// has so far.
 static size_t cut_step(const struct cut *k, size_t want)
 {
     const struct stream *s = &k->p->s;
@@ -312,8 +312,8 @@ static int too_long(const struct cut *k, size_t at, struct err *e)
                    long_line_hint(k->c->memory + at, k->have - at));
 }
 
-// Finds the end of the last line: behind the first newline at `from` or later, or the end
-// of the file.
+// Finds the end of the piece's last line: the byte after the first newline at `from` or
+// later, or the end of the file.
 static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struct err *e)
 {
     const char *m = k->c->memory;
@@ -335,9 +335,9 @@ static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struc
     return 0;
 }
 
-// Finds the begin and end of the text in memory. If there is no text, sets both to the
-// end of the bytes that can be skipped. These are all bytes except the last one before
-// the next piece, which may be the newline before that piece's first line.
+// Finds the begin and end of the piece's text in memory. If the piece has no text, sets
+// both to the end of the bytes that can be skipped: all but the last byte of the piece,
+// which may be the newline before the next piece's first line.
 static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_begin,
                      size_t *ret_end, struct err *e)
 {
@@ -360,7 +360,7 @@ static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_be
     return bad == *ret_end ? 0 : too_long(k, bad, e);
 }
 
-// Moves the stream behind the text.
+// Moves the stream to the end of the text.
 static int pass_text(struct cut *k, uint64_t end, size_t passed, struct err *e)
 {
     struct stream *s = &k->p->s;
@@ -383,7 +383,7 @@ static int piece_read_text(struct cut *k, uint64_t begin, uint64_t end, struct e
     c->offset = s->offset + from;
     c->line = s->line > 0 ? s->line + count_lines(c->memory, from) : 0;
     TRY(pass_text(k, end, to, e));
-    // Makes room for the padding, which a piece without text has, too.
+    // Allocates the padding, which even a piece without text needs.
     TRY(piece_grow(c, 1, e));
     c->text = c->memory + from;
     c->len = to - from;
@@ -403,7 +403,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-// Gets piece `index` of rows in memory, which are cut into pieces by their number.
+// Gets piece `index` of rows in memory. Each piece has the same number of rows.
 static void read_rows(const struct pieces *p, const struct rows *r, uint64_t index,
                       struct piece_text *ret)
 {
@@ -429,7 +429,7 @@ int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece_tex
         return 0;
     }
     uint64_t begin = times(index, p->piece_bytes), end = plus(begin, p->piece_bytes);
-    // The piece lies behind the end of the file, so it is empty.
+    // The piece begins after the end of the file, so it is empty.
     if (!f->compressed && begin > f->bytes)
         begin = end = f->bytes;
     int rc = stream_seek(p, file, begin, e);

@@ -27,32 +27,33 @@
 struct pieces;
 struct rows;
 
-enum { PIECE_BYTES_MAX = 1 << 30 }; // a piece is held in memory while it is parsed
+enum { PIECE_BYTES_MAX = 1 << 30 }; // limited, because memory holds a piece's whole text
 
 struct pieces_options {
-    // The paths, in the order of source_open; TUG_EUSAGE if one is a pipe.
+    // The same paths, in the same order, as for source_open. A pipe gives TUG_EUSAGE.
     const char *const *paths;
     size_t n_paths;
     const char *command;   // the command through which files are read, as for source_open
     uint64_t piece_bytes;  // 1 .. PIECE_BYTES_MAX
     size_t max_line_bytes; // 0 means 64 MiB
-    const atomic_bool *interrupted; // ends reading with TUG_EINTERRUPTED; NULL: never
+    // When this flag becomes true, reading fails with TUG_EINTERRUPTED. May be NULL.
+    const atomic_bool *interrupted;
 };
 
-// Opens the list of files and checks them without reading their contents. Fails as
-// source_open does.
+// Lists the files and checks them without reading their contents. Returns the same errors
+// as source_open.
 int pieces_open(struct pieces **ret, const struct pieces_options *o, struct err *e);
 void pieces_close(struct pieces *p); // `p` may be NULL
 
 size_t pieces_files(const struct pieces *p);
 const char *pieces_file_name(const struct pieces *p, uint32_t file);
 
-// Returns the rows in memory behind this name; NULL if it is a file.
+// Returns the rows in memory that `file` stands for; NULL if it is a real file.
 const struct rows *pieces_rows(const struct pieces *p, uint32_t file);
 
-// Returns the number of pieces of a file, empty ones included. It is exact for plain
-// files, and for compressed ones after their end was read; before that it is an estimate,
-// at least 1.
+// Returns the number of pieces of a file, empty pieces included. The number is exact for
+// plain files, and for compressed files whose end was read. Else it is an estimate, at
+// least 1.
 uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact);
 
 // Facts about a file. The scheduler compares them to check that all workers see the same
@@ -83,22 +84,22 @@ struct piece_text {
     size_t cap;
 };
 
-// Reads a piece into *ret, which begins as {0} and is reused from piece to piece. For a
-// piece behind the end of the file there is no text, and at_end is set. For the piece
-// with the file's last line at_end is always set; for a piece inside that line it may not
-// be set. Returns TUG_EDATA, naming the file, if it is truncated, corrupt, changed since
-// pieces_open, has no text at all, or has a line longer than the limit.
+// Reads a piece into *ret, which begins as {0} and is reused from piece to piece. A piece
+// after the end of the file has no text, and at_end is set. at_end is also set for the
+// piece in which the file's last line begins; for later pieces inside that line it may not
+// be set. Returns TUG_EDATA, naming the file, if the file is truncated or corrupt, has
+// changed since pieces_open, has no text at all, or has a line longer than the limit.
 int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece_text *ret,
                struct err *e);
 void piece_free(struct piece_text *c);
 
-// Finds the number of the line that begins at `offset`, for messages. Reads all of the
-// file before it. Any thread may call it.
+// Finds the number of the line that begins at `offset`, for messages; reads the file up to
+// that line. Any thread may call this function.
 int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
                 uint64_t *ret_line, struct err *e);
 
 // Appends the first lines of a file to *b, without the last newline: at most `lines`
-// lines and `most` bytes. Used for a header and the lines after it.
+// lines and `most` bytes. Used to read a header.
 int pieces_first_lines(const struct pieces *p, uint32_t file, size_t lines, size_t most,
                        struct buf *b, struct err *e);
 

@@ -101,12 +101,12 @@ static void assert_piece(struct pieces *p, const struct buf *text, int form,
     assert_int_equal(c->offset, begin);
     assert_int_equal(c->line, form == PLAIN ? 0 : line);
     if (any_in_100(90))
-        return; // the checks below open the file many times, so they are made rarely
+        return; // the check below opens the file, so it is made rarely
     assert_int_equal(pieces_line(p, 0, begin, &counted, &e), 0);
     assert_int_equal(counted, line);
 }
 
-// Reads pieces in ascending order to the end, then at random, also behind the end.
+// Reads all pieces in ascending order, then random pieces, some of them after the end.
 static void assert_pieces(const char *path, const struct buf *text, int form,
                           uint64_t bytes, unsigned random_ones)
 {
@@ -148,8 +148,7 @@ static void test_every_size(void **state)
     buf_free(&b);
 }
 
-// Reads texts that are longer than one read, and lines that are longer than a piece and
-// than a further read.
+// The texts are longer than one read; some lines are longer than a piece and two reads.
 static void test_large_texts(void **state)
 {
     (void)state;
@@ -181,7 +180,7 @@ static void test_one_long_line(void **state)
     buf_free(&b);
 }
 
-// Reads several files one after the other and in turn.
+// Reads several files: first one after the other, then a piece of each in turn.
 static void test_several_files(void **state)
 {
     (void)state;
@@ -339,7 +338,7 @@ static void test_damaged_files(void **state)
     buf_free(&text);
 }
 
-// The limit on lines is exact to the byte, for any pieces.
+// The limit on the length of lines is exact to the byte, whatever the size of pieces.
 static void test_line_limit(void **state)
 {
     (void)state;
@@ -367,7 +366,7 @@ static void test_line_limit(void **state)
     buf_free(&b);
 }
 
-// An endless line is read only up to the limit.
+// An endless line is read only up to the limit on the length of lines.
 static void test_endless_line(void **state)
 {
     (void)state;

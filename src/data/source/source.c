@@ -36,8 +36,8 @@ static int start_thread(struct source *s)
     return rc;
 }
 
-// Starts the thread when a consumer first needs it, so that an earlier rewind costs
-// nothing. The caller holds the lock.
+// Starts the thread if it does not run yet. Called when a consumer first needs a chunk, so
+// that a rewind before that does not have to stop a thread. The caller holds the lock.
 static int source_start(struct source *s, struct err *e)
 {
     if (s->started)
@@ -145,7 +145,7 @@ static int interrupted(struct err *e)
     return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
 }
 
-// Waits until there is a chunk, or the end. The caller holds the lock.
+// Waits until the queue has a chunk or the pass has ended. The caller holds the lock.
 static int source_wait(struct source *s, struct err *e)
 {
     TRY(source_start(s, e));
@@ -234,7 +234,7 @@ struct source_place source_place(struct source *s)
 
 // ---------------------------------------------------------------- the first line
 
-// Explains why a pipe has no chunk.
+// Returns the error for a pipe without any chunk.
 static int no_first_line(const struct source *s, struct err *e)
 {
     if (s->failure.code != 0)

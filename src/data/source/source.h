@@ -25,7 +25,8 @@ struct rows;
 
 struct source_options {
     // Files, directories (their plain files at any depth, without hidden ones), globs,
-    // pipes, "-". The files of each are sorted; the order of the paths is kept.
+    // pipes, "-". The paths are read in this order; the files of a directory or glob are
+    // sorted by name.
     const char *const *paths;
     size_t n_paths;
     // The command that each file passes through (data/input/filter.h); NULL: none.
@@ -35,15 +36,15 @@ struct source_options {
     size_t queue_chunks;   // chunks that are read ahead; 0 means 16
     bool eager; // returns lines as soon as they arrive: a chunk has the lines that one
                 // read returned, so chunks differ from run to run
-    // A signal handler sets this flag; source_next then soon returns TUG_EINTERRUPTED,
-    // even if no data arrives. NULL: never.
+    // A flag that a signal handler sets; source_next then soon returns TUG_EINTERRUPTED,
+    // even if no data arrives. NULL: no flag.
     const atomic_bool *interrupted;
 };
 
 // Whole lines of one file. The last line of a file may lack its newline; the byte after
-// the text is then NUL. READER_PADDING bytes after the text can be read. For rows in
-// memory, the chunk has the rows from number `offset` on instead of text, and `line` has
-// this number, too.
+// the text is then NUL. READER_PADDING bytes after the text can be read. If the data is
+// rows in memory, the chunk has rows instead of text; `offset` and `line` are both the
+// number of the first row.
 struct chunk {
     const struct rows *rows; // NULL: text
     uint64_t n_rows;
@@ -63,11 +64,11 @@ struct chunk {
 int source_open(struct source **ret, const struct source_options *o, struct err *e);
 void source_close(struct source *s); // `s` may be NULL
 
-// Returns the next chunk, NULL at the end of the pass. Any thread may call it; chunks are
-// returned in the order of their numbers, each to one caller, which must return it with
-// source_release. If a file is truncated or corrupt, source_next returns TUG_EDATA with
-// its name; so a file that was read to its end was complete. After an error, all calls
-// return this error.
+// Sets *ret to the next chunk; NULL at the end of the pass. Any thread may call this
+// function. Chunks are returned in the order of their numbers, each to one caller, which
+// must return it with source_release. If a file is truncated or corrupt, source_next
+// returns TUG_EDATA with the file's name; so a file that was read to its end was complete.
+// After an error, all calls return this error.
 int source_next(struct source *s, struct chunk **ret, struct err *e);
 void source_release(struct source *s, struct chunk *c);
 
@@ -83,14 +84,14 @@ struct source_place {
 #define SOURCE_START ((struct source_place){.line = 1})
 int source_rewind(struct source *s, struct source_place at, struct err *e);
 
-// Returns the place of the next chunk, and waits for it. At the end of the pass `file` is
-// source_files(); before an error it is the file with the error.
+// Waits for the next chunk and returns its place. At the end of the pass, the place's
+// `file` is source_files(); if source_next would fail, it is the file with the error.
 struct source_place source_place(struct source *s);
 
 // Appends the first lines of a file to *b, without the last newline: at most `lines`
 // lines and `most` bytes. This function makes it possible to read a header before the
-// data. Allowed for a pipe only if it is the first file and none of its chunks was taken
-// (else TUG_EUSAGE); these bytes are kept and returned again as data.
+// data: the chunks still contain these lines. Allowed for a pipe only if it is the first
+// file and none of its chunks was taken (else TUG_EUSAGE).
 int source_first_lines(struct source *s, uint32_t file, size_t lines, size_t most,
                        struct buf *b, struct err *e);
 // Appends the first line of a file, as source_first_lines does.
@@ -100,17 +101,17 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 int source_head(const struct source *s, uint32_t file, size_t most, struct buf *b,
                 struct err *e);
 
-// A layout that the code that reads headers keeps for a file; initially NULL. One thread
-// at a time may use it.
+// Get and set the layout of a file, which the code that reads headers keeps here;
+// initially NULL. Only one thread at a time may use it.
 const struct reader_layout *source_layout(const struct source *s, uint32_t file);
 void source_set_layout(struct source *s, uint32_t file, const struct reader_layout *l);
 
-bool source_can_rewind(const struct source *s); // false with a pipe
+bool source_can_rewind(const struct source *s); // false if a file is a pipe
 size_t source_files(const struct source *s);
 bool source_is_pipe(const struct source *s, uint32_t file);
 const struct data_files *source_data_files(const struct source *s);
 
-// Returns the rows in memory behind a name; NULL if it is a file.
+// Returns the rows in memory that `file` stands for; NULL if it is a real file.
 const struct rows *source_rows(const struct source *s, uint32_t file);
 
 // Computes the identity of the data. Reads both ends of each file that is not a pipe.

@@ -14,14 +14,14 @@
 
 enum { EAGER_BYTES = 64 << 10 };
 
-// The state of the thread.
+// The state of the thread that reads the files.
 struct feed {
     struct source *s;
     struct decoder *d;
     struct source_place at; // the begin of the chunk in `box`
     struct box *box;        // holds `len` bytes from that place on
     size_t len;
-    bool at_eof; // `box` holds the rest of the file
+    bool at_eof; // `box` holds all bytes up to the end of the file
 };
 
 // ---------------------------------------------------------------- boxes
@@ -71,7 +71,7 @@ static const struct data_file *feed_file(const struct feed *f)
     return &f->s->files.file[f->at.file];
 }
 
-// Opens the file of the place and moves to its offset, which must be the begin of a line.
+// Opens the file of f->at and moves to the offset of f->at, where a line must begin.
 static int feed_open(struct feed *f, struct err *e)
 {
     const struct data_file *file = feed_file(f);
@@ -156,7 +156,7 @@ static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
         TRY(feed_read(f, f->len + window, e));
         text = f->box->text;
         if (f->len == seen)
-            return 0; // a last line without a newline: *ret_cut covers it
+            return 0; // the file's last line has no newline; *ret_cut includes the line
         last = memchr(text + seen, '\n', f->len - seen);
         *ret_cut = f->len;
     }
@@ -164,7 +164,8 @@ static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
     return 0;
 }
 
-// Checks for long lines that have not made the chunk longer.
+// Returns an error if a line in the chunk is longer than the limit. (Lines that make the
+// chunk longer were checked before.)
 static int check_lines(const struct feed *f, size_t cut, struct err *e)
 {
     size_t at = find_long_line(f->box->text, cut, f->s->max_line_bytes);
@@ -264,7 +265,7 @@ static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
         size_t cut = 0;
         TRY(feed_cut(f, &cut, e));
         if (cut == 0)
-            break; // also for a file without text, such as Spark leaves
+            break; // the end; Spark also writes files without text
         TRY(check_lines(f, cut, e));
         TRY(feed_push(f, cut, ret_stop, e));
     }

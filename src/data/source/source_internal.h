@@ -25,7 +25,7 @@ struct box {
     struct chunk chunk;
     struct box *next;
     char *text;
-    size_t cap; // room for bytes, without the padding
+    size_t cap; // size of `text` in bytes, without the padding
 };
 
 struct source {
@@ -33,7 +33,7 @@ struct source {
     size_t chunk_bytes, max_line_bytes, queue_chunks;
     bool eager;
     const atomic_bool *interrupted;
-    int wake_fd; // ends the wait for a pipe
+    int wake_fd; // readable: a read that waits for a pipe returns
 
     struct source_place from; // the place at which the thread begins
     bool started; // the thread exists and is not joined yet; used by consumers

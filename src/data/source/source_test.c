@@ -47,8 +47,8 @@ static void any_lines(struct buf *b, size_t bytes, bool newline_at_end)
         buf_printf(b, "end");
 }
 
-// Takes all chunks from the source's current place on, checks the promises about each,
-// and appends their text to *b.
+// Takes all chunks from the source's current place on, checks what source.h promises about
+// each chunk, and appends its text to *b.
 static int read_rest(struct source *s, struct buf *b, struct source_place at,
                      struct err *e)
 {
@@ -137,7 +137,8 @@ static void test_every_compression(void **state)
     buf_free(&b);
 }
 
-// Skippable frames are recognized by what follows them, and skipped.
+// A file that begins with a skippable frame has the compression of the frame after it; the
+// skippable frame is skipped.
 static void test_skippable_frames(void **state)
 {
     (void)state;
@@ -191,7 +192,7 @@ static void test_long_line(void **state)
     buf_free(&b);
 }
 
-// The limit on lines is exact to the byte, for any chunks.
+// The limit on the length of lines is exact to the byte, whatever the size of chunks.
 static void test_line_limit(void **state)
 {
     (void)state;
@@ -283,7 +284,8 @@ static void test_rewind_refused(void **state)
     source_close(s);
 }
 
-// Closes and rewinds a source while its thread waits for room; nothing may leak.
+// Closes and rewinds a source while its queue is full, so that its thread waits. Nothing
+// may leak.
 static void test_stop_in_the_middle(void **state)
 {
     (void)state;
@@ -474,7 +476,7 @@ static void test_unreadable(void **state)
     assert_int_equal(chmod(files_dir, 0700), 0);
 }
 
-// A compressed file without text counts as empty, which is found out only by reading it.
+// A compressed file without text counts as empty, which only reading it shows.
 static void test_empty_inside(void **state)
 {
     (void)state;
@@ -522,7 +524,8 @@ static void test_many_files(void **state)
     paths[0] = files_in("d/*");
     paths[1] = files_in("d/a");
     paths[2] = files_in("q[1]");
-    // Files that match a pattern were named, so they are not treated as hidden.
+    // "d/_y" matches a pattern, so it is read although files like it are hidden in a
+    // directory.
     assert_files(paths, 3, "d/_y d/a d/b d/c.txt d/sub/deep/m d/sub/z d/a q[1] ");
     assert_int_equal(symlink("nowhere", files_in("d/sub/gone")), 0);
     assert_not_opened(files_in("d"), TUG_EDATA,
@@ -532,8 +535,8 @@ static void test_many_files(void **state)
     assert_not_opened(files_in("d"), TUG_EDATA, "is a link back to a directory");
 }
 
-// Tables of Hive and Spark have a directory for each value of a column, read in the order
-// of their names, without uncommitted files and markers.
+// Tables of Hive and Spark have a directory for each value of a column. The directories
+// are read in the order of their names; uncommitted files and markers are skipped.
 static void test_partitions(void **state)
 {
     (void)state;
@@ -672,7 +675,7 @@ static void *feed_all(void *arg)
     return NULL;
 }
 
-// Returns the length of as many of the wanted first lines as fit.
+// Returns the length of the first `lines` lines, or of as many as fit into `most` bytes.
 static size_t lines_within(const struct buf *b, size_t lines, size_t most)
 {
     size_t end = 0, seen = 0;
@@ -686,8 +689,8 @@ static size_t lines_within(const struct buf *b, size_t lines, size_t most)
     return seen < lines && most > b->len ? b->len : end;
 }
 
-// Looks at the first lines of a pipe, in many more chunks than the reader may hold; all
-// of these lines are then returned as data. A file has the same first lines as the pipe.
+// The first lines of a pipe can be read even if they fill more chunks than the queue may
+// hold, and are then returned as data. A file with the same text has the same first lines.
 static void test_first_lines(void **state)
 {
     (void)state;
@@ -742,7 +745,7 @@ static void *write_to_pipe(void *path)
     return NULL;
 }
 
-// A named pipe, and a shell's <(command), are read once, like standard input.
+// A named pipe and a shell's <(command) can be read only once, like standard input.
 static void test_pipes(void **state)
 {
     (void)state;
@@ -780,7 +783,7 @@ static void test_pipes(void **state)
     buf_free(&line);
 }
 
-// No process writes to a named pipe that is being read: closing must not wait.
+// Closing the source must not wait while no process writes to the named pipe.
 static void test_pipe_stop(void **state)
 {
     (void)state;
@@ -795,7 +798,7 @@ static void test_pipe_stop(void **state)
     source_close(s);
 }
 
-// No process writes to standard input: closing must not wait.
+// Closing the source must not wait while no process writes to standard input.
 static void test_stdin_stop(void **state)
 {
     (void)state;

@@ -358,8 +358,8 @@ static int load_all(struct tug_fleet *f, struct tug_client *c)
     return 0;
 }
 
-// Loads the tables with which the run starts; server 0 joins its own cluster as a guest
-// for this. A failure ends the run, since workers wait for the load.
+// Loads the tables with which the run starts. For this, server 0 joins its own cluster as
+// a guest. If loading fails, ends the run, because workers wait for the loaded tables.
 static int load_first(struct tug_fleet *f)
 {
     struct tug_client *c;
@@ -436,9 +436,8 @@ static int meet_servers(struct tug_fleet *f)
                    : 0;
 }
 
-// Checks that the numbers of servers and workers that this worker was told are those of
-// the run. If they are not, ends the run, because the other processes would wait for this
-// worker without success.
+// Checks that the run has as many servers and workers as this worker's options say. If
+// not, ends the run, because the other processes would wait for this worker for ever.
 static int check_counts(struct tug_fleet *f)
 {
     const struct role *r = &f->roles->role;

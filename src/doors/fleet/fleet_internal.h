@@ -53,7 +53,8 @@ struct tug_fleet {
     struct fleet_load *loads;
     size_t n_loads;
     struct tug_client *client; // the client while the worker is in the run; else NULL
-    struct tug_client *lent;   // the program's client, to be used as `client`; NULL: none
+    struct tug_client *lent; // a client that the program has opened, for `client` to use;
+                             // NULL: the fleet opens its own client
     struct tug_communicator *communicator;
     char **infos; // the texts of tug_wrapper_set_clients
     size_t n_infos;
@@ -61,8 +62,9 @@ struct tug_fleet {
 
 int fleet_in_run(const struct tug_fleet *f);
 int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **ret);
-// Gives all workers the code, the sentence and *value (may be NULL) of worker 0. All
-// workers call it. `what` names the operation in messages, such as "load".
+// Gives all workers the result of worker 0: its error code, its error text and its *value
+// (may be NULL). All workers must call this function. `what` names the operation in
+// messages, such as "load".
 int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value);
 // Waits for all workers. Returns TUG_EUSAGE if two processes have joined as the same
 // worker, TUG_EIO if a worker is missing.
