@@ -271,7 +271,7 @@ struct cut {
 };
 
 // Returns the number of bytes to read at once. From a plain file: all wanted bytes that
-// exist. From a compressed file, whose text may end soon: about as many bytes as the piece
+// exist. From a compressed file, whose text may end soon: GROW_BYTES more than the piece
 // has so far.
 static size_t cut_step(const struct cut *k, size_t want)
 {

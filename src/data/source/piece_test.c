@@ -148,7 +148,7 @@ static void test_every_size(void **state)
     buf_free(&b);
 }
 
-// The texts are longer than one read; some lines are longer than a piece and two reads.
+// The texts are longer than one read of the file; some lines are longer than a piece.
 static void test_large_texts(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_one_long_line(void **state)
     buf_free(&b);
 }
 
-// Reads several files: first one after the other, then a piece of each in turn.
+// Reads random pieces of two files, changing between the files.
 static void test_several_files(void **state)
 {
     (void)state;

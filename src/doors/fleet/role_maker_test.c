@@ -65,7 +65,7 @@ static void environment(void **state)
     assert_int_equal(0, place.server_endpoints);
     assert_int_equal(0, READ(DMLC("scheduler"), LIST));
     is(TUG_FLEET_SCHEDULER, 0);
-    // tug launch sets variables of both kinds.
+    // tug launch sets the variables of ps-lite and of Paddle.
     assert_int_equal(0, READ(DMLC("server"), "DMLC_SERVER_ID=0", PSERVER,
                              "PADDLE_PORT=6174", "TUG_SCHEDULER=tcp://h:7"));
     is(TUG_FLEET_SERVER, 0);
@@ -149,7 +149,7 @@ static void user_defined(void **state)
     o.current_id = 2;
     assert_int_equal(TUG_EUSAGE, user(&o));
     o.role = TUG_FLEET_WORKER;
-    o.worker_num = 0; // 0: the number of workers is that of the worker endpoints
+    o.worker_num = 0; // 0: there are as many workers as worker endpoints
     o.worker_endpoints = workers;
     o.n_worker_endpoints = 3;
     assert_int_equal(0, user(&o));

@@ -68,13 +68,14 @@ int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table, const char *
     return rows_save(f, &t->number, 1, dirname, mode, ret_path);
 }
 
-// Returns whether this worker sends the request for a save; of a run's workers only
-// worker 0 does. Clears ret_path.
+// Returns whether this worker sends the request for a save: only worker 0 of the run does.
+// Clears ret_path.
 static bool saves(struct tug_fleet *f, char ret_path[TUG_PATH_MAX])
 {
     if (ret_path != NULL)
         ret_path[0] = '\0';
-    // Without a client every worker returns true, and the call then fails.
+    // Without a client, every worker returns true, so that the request fails and the
+    // program gets the error.
     return f->client == NULL || tug_fleet_is_first_worker(f);
 }
 

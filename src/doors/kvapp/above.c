@@ -66,8 +66,8 @@ static bool replaced(const struct roster *r, const struct roster_node *dead)
     return false;
 }
 
-// Returns whether an earlier node of the roster has the same role and rank and has died,
-// too: a rank counts once, however many of its processes have died.
+// Returns whether node `at` is not the first dead node of its role and rank in the roster:
+// a rank counts once, however many of its processes have died.
 static bool counted_before(const struct roster *r, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++)

@@ -16,8 +16,8 @@ static uint64_t ids_of(uint32_t app, uint32_t customer)
     return (uint64_t)app << 32 | customer;
 }
 
-// Finds a customer by both ids; the cast is valid as by_ids is the first member of struct
-// tug_app.
+// Finds a customer by both ids. The cast is valid because by_ids is the first member of
+// struct tug_app.
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer)
 {
     return (struct tug_app *)chains_find(&n->apps_by_ids, ids_of(app, customer));
@@ -139,8 +139,8 @@ struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer
     return l.found;
 }
 
-// After a customer's requests were given up, closing it waits this long for the van to
-// release their memory. The van drops the queued messages of a closed link in less time.
+// How long closing a customer waits for the van to release the memory of requests that
+// were given up. The van needs less time to drop the queued messages of a closed link.
 #define LET_GO_NS (5 * SECOND_NS)
 
 // Returns whether the customer has no open request.
@@ -154,7 +154,7 @@ static bool none_handled(void *ctx)
     return ((const struct tug_app *)ctx)->n_handling == 0;
 }
 
-// Waits until no handler of the customer runs; from then on none is called.
+// Waits until no handler of the customer runs; no handler is called any more.
 static int end_handling(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;
@@ -281,7 +281,7 @@ static bool request_over(void *ctx)
     return r == NULL || r->state == KV_FAILED;
 }
 
-// Names the nodes that have not answered, for the error of a wait that took too long.
+// Makes the error of a wait that took too long, with the nodes that have not answered.
 static int too_long(struct tug_app *a, uint32_t timestamp, double seconds, struct err *e)
 {
     struct tug_node *n = a->node;
@@ -322,9 +322,9 @@ static int result(struct tug_app *a, uint32_t timestamp, bool in_time, double se
     return rc;
 }
 
-// Called from time to time during a wait for a request. Warns if, since the last warning,
-// processes have died or left without a replacement: the wait may be for one of these
-// processes.
+// Called from time to time during a wait for a request. Warns if processes have died or
+// left without a replacement since the last warning, because the request may wait for
+// their answers.
 static void tell_lost(struct tug_node *n)
 {
     char name[ROSTER_NAME_MAX];
@@ -337,7 +337,7 @@ static void tell_lost(struct tug_node *n)
              name, lost > 1 ? ", among others," : "", n->o.wait_seconds);
 }
 
-// Waits as pump_wait does, and warns of lost processes, because the wait may be for one of them.
+// Waits as pump_wait does, and calls tell_lost from time to time.
 static bool wait_telling(struct tug_node *n, struct waiting *w, uint64_t deadline)
 {
     for (;;) {
@@ -369,7 +369,7 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, double seconds)
                  : result(a, timestamp, in_time, seconds);
     bool closing = a->closing;
     if (atomic_fetch_sub(&a->n_waiting, 1) == 1 && closing)
-        van_wake(n->van); // a thread that closes the customer waits for this
+        van_wake(n->van); // the thread that closes the customer waits for n_waiting 0
     pump_leave(n->pump);
     return rc;
 }

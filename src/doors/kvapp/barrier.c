@@ -107,8 +107,8 @@ static struct received *reached_by(const struct tug_node *n, uint32_t node,
     return NULL;
 }
 
-// Lists the nodes of the group that have not reached the barrier of *q, for messages.
-// Returns false if there are none.
+// Writes the names of the group's nodes that have not reached the barrier of *q to `to`.
+// Returns false if all have reached it.
 static bool missing(struct tug_node *n, const struct received *q, char *to, size_t cap)
 {
     struct reach r = {0};
@@ -174,8 +174,8 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
     struct reach r;
     bool good = read_reach(q, &r);
     struct received *before = good ? reached_by(n, q->m.sender, &r, q->m.head) : NULL;
-    // A wait that was interrupted left this request, which must not count for the next
-    // barrier.
+    // `before` is from an earlier wait of the same node that was interrupted. It must not
+    // count for this barrier.
     if (before != NULL)
         done_with(n, before, "the same node has called this barrier again");
     q->next = n->reached;
@@ -189,8 +189,8 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
 }
 
 // Completes barriers that lack only dead nodes, and gives up requests whose time limit
-// has passed. It is called repeatedly while barriers are open, and returns the time of
-// its next call.
+// has passed. Called repeatedly while barriers are open; returns when it is to be called
+// again.
 uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
 {
     char who[256], why[400];
@@ -222,7 +222,7 @@ uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
     return next;
 }
 
-// Returns the node that answers barriers of customers.
+// Returns the id of the node that answers the requests of customers at barriers.
 static uint32_t meeting_place(const struct tug_node *n)
 {
     uint32_t first = n->n_servers > 0 ? n->servers[0] : 0;
@@ -237,7 +237,7 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
 {
     struct err *e = last_error();
     uint32_t timestamp;
-    double longest = 4e6; // a limit in seconds, which in milliseconds fits 32 bits
+    double longest = 4e6; // in seconds; as milliseconds it fits 32 bits
     double wait = n->o.wait_seconds < longest ? n->o.wait_seconds : longest;
     struct reach r = {.customer = customer, .wait_ms = (uint32_t)(wait * 1000)};
     if (customer == 0)

@@ -31,16 +31,16 @@ uint64_t kv_answer_most(const struct tug_node *n)
     return most < WIRE_SPAN_MAX ? most : WIRE_SPAN_MAX;
 }
 
-// Returns whether a handler may run that makes an answer with values (that of a pull). Answers
-// that other nodes have not read yet take memory; while they take most of their
-// limit, no such handler runs.
+// Returns whether handlers of pulls may run. Answers that other nodes have not read yet
+// take memory. While they take most of the limit, no handler runs that makes an answer
+// with values.
 static bool answers_have_room(const struct tug_node *n)
 {
     const struct budget *b = &n->process.budget;
     return budget_fits(b, BUDGET_QUEUED, budget_most(b, BUDGET_QUEUED) / SMALL_SHARE);
 }
 
-// Queues the work that handles waiting requests. The caller has the van.
+// Queues handle_requests as work of the pump. The caller has the van.
 static void queue_handling(struct tug_node *n)
 {
     if (n->handling_queued)
@@ -143,7 +143,7 @@ static void handle(struct received *q)
         n->handler_ns = (3 * n->handler_ns + van_now(n->van) - begin) / 4;
         a->n_handling--;
     }
-    kv_kept_drain(n); // takes memory that the handler has kept and released
+    kv_kept_drain(n); // frees memory that the handler has kept and released
     kv_received_let_go(q);
 }
 
@@ -162,8 +162,8 @@ void kv_handle_response(struct received *q)
     pump_queue(q->node->pump, &q->work);
 }
 
-// Handles the requests that wait when it begins, by priority. Requests that arrive
-// meanwhile are handled after other queued work.
+// Handles the requests that wait when this function begins, by priority. Requests that
+// arrive while it runs are handled after the other queued work of the pump.
 static void handle_requests(struct pump_work *w)
 {
     struct tug_node *n = (struct tug_node *)((char *)w -
@@ -185,8 +185,8 @@ uint64_t kv_handle_look(struct tug_node *n, uint64_t now)
     if (n->waiting.n == 0 || n->handling_queued)
         return VAN_NEVER;
     if (!answers_have_room(n)) {
-        budget_pressed(
-            &n->process.budget); // breaks links whose nodes do not read their answers
+        // Breaks links to nodes that do not read their answers.
+        budget_pressed(&n->process.budget);
         return now + LOOK_NS;
     }
     queue_handling(n);

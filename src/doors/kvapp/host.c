@@ -13,7 +13,7 @@
 #include "os/clock.h"
 
 // Time limit for all nodes to leave. It is longer than the limit for one node (LEAVE_NS
-// in start.c) and than the time in which a silent link is replaced.
+// in start.c), and longer than the time until a silent link is replaced.
 #define ALL_LEAVE_NS (30 * SECOND_NS)
 
 struct host {

@@ -6,7 +6,7 @@
 #include "doors/kvapp/node.h"
 
 static struct kept_request
-    home_closed; // the value of kv_home.released after the node was closed
+    home_closed; // kv_home.released points to this after the node was closed
 
 static void home_let_go(struct kv_home *h)
 {
@@ -41,9 +41,8 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
 {
     struct received *mine = kv_handled();
     if (mine != NULL && mine->node == a->node && mine->ticket == ticket)
-        return kept_keep(
-            mine); // the van's lock is not needed, because the request exists while
-                   // its handler runs
+        // The van's lock is not needed: the request exists while its handler runs.
+        return kept_keep(mine);
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
     struct kept_request *k = q != NULL ? kept_keep(q) : NULL;
@@ -51,7 +50,8 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
     return k;
 }
 
-// Releases memory after the node was closed; the last release frees the request.
+// Releases a request's memory after the node was closed. The last release frees the
+// request.
 static void release_alone(struct received *q, struct kv_home *h)
 {
     if (atomic_fetch_sub(&q->keeps, 1) > 1)

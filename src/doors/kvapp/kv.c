@@ -119,8 +119,8 @@ int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d
     return 0;
 }
 
-// Checks that pushed floats are finite, before any part is sent: a server that refuses
-// its part would not undo the parts of others.
+// Checks that pushed floats are finite, before any part is sent: if one server refused its
+// part, the other servers would still apply theirs.
 static int check_finite(const struct tug_kv_data *d, struct err *e)
 {
     size_t i = 0;
@@ -224,8 +224,8 @@ static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
     return check_finite(s, e);
 }
 
-// Returns the index in the request's keys at which the slice's keys begin; n_keys of the
-// request if the slice's keys are not a contiguous part of them.
+// Returns the index in the request's keys at which the slice's keys begin; the request's
+// n_keys if the slice's keys are not a contiguous part of the request's keys.
 static size_t run_of(const struct tug_kv_data *d, const struct tug_kv_data *s)
 {
     size_t at = s->keys[0] > 0 ? end_of_range(d, 0, s->keys[0] - 1) : 0;
@@ -262,8 +262,8 @@ static int check_runs(struct kv_request *r, struct err *e)
     return 0;
 }
 
-// Sorts the parts by their first key, since pulled values are put together in the order
-// of the keys.
+// Sorts the parts by their first key, because kv_assemble joins pulled values in the order
+// of the parts.
 static void sort_parts(struct kv_request *r)
 {
     for (uint32_t i = 1; i < r->n_parts; i++) {
@@ -294,8 +294,8 @@ static int take_slices(struct kv_request *r, const struct tug_kv_data *slices,
     return 0;
 }
 
-// Calls the program's slicer with the current ranges of the servers. The thread gives up
-// the van during the call.
+// Calls the program's slicer with the current ranges of the servers. During the call,
+// other threads may have the van.
 static int ask_slicer(struct tug_node *n, const struct tug_kv_request *q,
                       struct tug_kv_data **ret, struct err *e)
 {
@@ -395,7 +395,8 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
                uint64_t body_bytes)
 {
     if (!r->in_place || m->values.n != body_bytes)
-        // Lengths or padding beside the values must not be written to the array.
+        // A body with more than the values (lengths or padding) must not be written to the
+        // program's array.
         return NULL;
     size_t each = pulled_per_key(r) * kv_value_bytes(r->kv.data.value_bytes);
     if (body_bytes != p->d.n_keys * each)
@@ -403,8 +404,8 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
     return kv_place_of(r, p);
 }
 
-// Returns whether an answer lacks values that the request pulls. A handler may have
-// answered with nothing; an array without values needs none.
+// Returns whether an answer lacks values that the request pulls, because the handler has
+// answered without values. An array with room for no values needs none.
 static bool lacks_values(const struct kv_part *p, const struct msg_app *m)
 {
     const struct kv_request *r = p->request;
@@ -426,7 +427,7 @@ static int check_answer(const struct kv_part *p, const struct msg_app *m, struct
             m->value_bytes, p->d.value_bytes);
     if (kv_check_message(m, p->d.n_keys, e) == 0)
         return 0;
-    e->code = TUG_EDATA; // the error is the answering node's, not the caller's
+    e->code = TUG_EDATA; // the answering node has made the error, not the caller
     return e->code;
 }
 

@@ -43,8 +43,7 @@ static struct kv_lined **longest_waiting(struct kv_line *l)
     return oldest;
 }
 
-// Removes the item that *at points to from the list. l->last is corrected if it was the
-// last item.
+// Removes the item *at from the list, and corrects l->last if it was that item.
 static void take_out(struct kv_line *l, struct kv_lined **at)
 {
     struct kv_lined *x = *at;
@@ -63,7 +62,7 @@ struct kv_lined *kv_line_take(struct kv_line *l)
     struct kv_lined **at = &l->first, *x;
     if (l->first == NULL)
         return NULL;
-    if (l->first->priority == l->last->priority) // then the first item is also the oldest
+    if (l->first->priority == l->last->priority) // the first item is also the oldest
         l->overtook = 0;
     else if (l->first->priority != KV_AT_ONCE && ++l->overtook > KV_OVERTAKES) {
         l->overtook = 0;

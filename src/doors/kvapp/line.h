@@ -22,7 +22,7 @@ struct kv_lined {
     uint64_t order;
 };
 
-// A line; empty if zeroed.
+// A queue ordered by priority; empty if zeroed.
 struct kv_line {
     struct kv_lined *first, *last;
     uint64_t count; // number of items put so far
@@ -30,10 +30,10 @@ struct kv_line {
     uint32_t overtook;
 };
 
-// Adds an item behind the items with the same priority.
+// Adds an item after the items with the same priority.
 void kv_line_put(struct kv_line *l, struct kv_lined *x, int32_t priority);
-// Adds an item before all that kv_line_put has added; items added by this function are
-// ordered by number.
+// Adds an item before all items that kv_line_put has added. Among themselves, the items
+// that this function adds are ordered by number.
 void kv_line_put_at_once(struct kv_line *l, struct kv_lined *x, uint64_t number);
 // Removes and returns the next item; NULL if the line is empty.
 struct kv_lined *kv_line_take(struct kv_line *l);

@@ -15,15 +15,16 @@ enum { N = 3000 };
 struct thing {
     struct kv_lined in_line;
     int32_t priority;
-    // The order of arrival; and the number given to kv_line_put_at_once, or 0.
+    // The order of arrival; the number for kv_line_put_at_once, 0: put by kv_line_put.
     uint64_t came, number;
     bool waits;
 };
 
 static struct thing things[N];
 
-// Returns the item that a line must take next: the one with the smallest number, or, if
-// none has a number, with the greatest priority; of equal ones the oldest.
+// Returns the item that kv_line_take must return next: the item with the smallest number;
+// if no item has a number, the item with the greatest priority, and of several such items
+// the oldest.
 static struct thing *naive_first(size_t n)
 {
     struct thing *best = NULL;
@@ -47,7 +48,8 @@ static struct thing *naive_oldest(size_t n)
     return NULL;
 }
 
-// The line takes the first item by priority or, after KV_OVERTAKES, the oldest one.
+// kv_line_take returns the first item by priority or, after KV_OVERTAKES such items, the
+// oldest one.
 static void against_naive(void **state)
 {
     (void)state;
@@ -100,8 +102,8 @@ static void low_priority_gets_a_turn(void **state)
         }
 }
 
-// Items of kv_line_put_at_once are taken by their numbers, before all other items,
-// however long these have waited.
+// Items of kv_line_put_at_once are taken in the order of their numbers, before all other
+// items, however long the other items have waited.
 static void at_once(void **state)
 {
     (void)state;

@@ -12,8 +12,8 @@ static int new_request(struct tug_app *a, uint32_t to, uint32_t *ret_timestamp,
 {
     struct kv_request *r;
     TRY(kv_request_new_to(&r, a, to, KV_BY_HAND, e));
-    // Removes the extra count that kv_request_start, which is not called here, would
-    // remove.
+    // `open` begins as one more than the number of parts. kv_request_start, which is not
+    // called here, would subtract this one.
     r->open--;
     *ret_timestamp = r->timestamp;
     return 0;
@@ -77,7 +77,8 @@ int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n)
     const struct kv_request *r = kv_request_find(a, timestamp);
     const struct kv_responses *done = &a->done[timestamp & (KV_DONE - 1)];
     if (r != NULL) {
-        // Servers without keys of a push or pull count as if they had answered.
+        // A push or pull has no part for servers without keys; they count as if they had
+        // answered.
         *ret_n = r->kind == KV_DATA && n->n_servers > r->n_parts
                      ? n->n_servers - r->n_parts
                      : 0;
@@ -124,7 +125,7 @@ static void copy_span(struct wire_span *s, char **to)
     *to += (s->n + 7) / 8 * 8;
 }
 
-// Copies a message and the memory that it points at into one block.
+// Copies a message, and the memory to which it points, into one block.
 static struct msg_app *copy_of(const struct msg_app *m)
 {
     size_t bytes = m->body.n + m->keys.n + m->values.n + m->lengths.n + 32;

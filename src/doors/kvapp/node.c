@@ -13,8 +13,8 @@
 #include "runtime/interrupt.h"
 #include "runtime/ready.h"
 
-// The default spin time is several times the cost of waking up; with less, two nodes that
-// answer each other would each fall asleep just before the other's answer.
+// The default polling time, in microseconds: several times the cost of waking up. With
+// less, two nodes that answer each other would fall asleep just before each answer.
 enum { SPIN_US = 300 };
 
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
@@ -81,8 +81,8 @@ static int take_servers(struct tug_node *n, const struct roster *r)
     return 0;
 }
 
-// Checks that the last server's range ends with the greatest key, because requests are cut by
-// these ranges.
+// Checks that the servers' ranges cover all keys: the last range must end with the
+// greatest key. Requests are cut by these ranges.
 static int check_ranges(const struct roster *r, struct err *e)
 {
     uint32_t last = ((uint32_t)1 << r->partition_bits) - 1;
@@ -95,8 +95,8 @@ static int check_ranges(const struct roster *r, struct err *e)
                    r->servers);
 }
 
-// Checks that the program was started for the cluster's numbers of servers and workers,
-// since programs divide by them.
+// Checks that the cluster has the numbers of servers and workers with which the program
+// was started, because programs use these numbers to divide keys and data.
 static int check_counts(const struct tug_node *n, const struct roster *r, struct err *e)
 {
     if ((n->o.servers == 0 || n->o.servers == r->servers) &&
@@ -111,8 +111,8 @@ static int check_counts(const struct tug_node *n, const struct roster *r, struct
         n->o.servers, n->o.workers, n->scheduler, r->servers, r->workers);
 }
 
-// Checks that this worker has a rank below the cluster's number of workers. If not, it is
-// one too many: the cluster continues without it.
+// Checks that this worker's rank is below the cluster's number of workers. If not, the
+// worker is one too many, and the cluster continues without it.
 static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
 {
     n->one_too_many = n->role == WIRE_WORKER && member_rank(n->member) >= r->workers;
@@ -145,10 +145,10 @@ static void look_at_roster(struct tug_node *n)
         leave_at_once(n, &e);
         return;
     }
-    n->o.servers = r->servers; // a worker may have been started without the numbers
+    n->o.servers = r->servers; // a worker may have been started without these numbers
     n->o.workers = r->workers;
     if (take_servers(n, r) != 0)
-        return; // tried again in the next round of the van
+        return; // the next round of the van's loop tries again
     n->version = r->version;
     kv_numbers_forget(n, false);
     kv_peers_roster(n);
@@ -158,8 +158,8 @@ static void look_at_roster(struct tug_node *n)
 
 // ---------------------------------------------------------- handlers of the van's events
 
-// Finds the part of a request that an answer belongs to. A part that has not been sent
-// cannot have one.
+// Finds the part of a request to which an answer belongs; NULL if that part was not sent
+// or is gone.
 static struct kv_part *asked_of(struct tug_node *n, const struct kv_peer *p,
                                 uint64_t request)
 {
@@ -235,8 +235,8 @@ static void forget_guest(struct tug_node *n, van_link link)
     mem_free(g);
 }
 
-// Refuses a request of a node that counts as dead: another node may do the same work
-// already.
+// Refuses a request of a node that counts as dead, because another node may already do its
+// work.
 static void refuse_dead(struct tug_node *n, const struct guest *g, uint64_t request)
 {
     struct err why;
@@ -302,7 +302,7 @@ static uint64_t node_on_tick(void *ctx, uint64_t now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
     if (member_roster(n->member)->version != n->held_version)
-        kv_received_deliver_held(n); // requests of nodes that are in the roster now
+        kv_received_deliver_held(n); // the new roster may have the nodes that sent them
     kv_peers_flush(n);
     kv_kept_drain(n);
     if (!n->over && member_over(n->member, &why) != 0)
@@ -408,8 +408,8 @@ size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, siz
     return found;
 }
 
-// Returns the port of the first TCP address in a list, or of the scheduler's HOST:PORT; 0
-// if there is none.
+// Returns the port of the first TCP address in a list of addresses, or of a HOST:PORT; 0
+// if `addresses` has no port.
 static uint16_t port_of(const char *addresses)
 {
     const char *tcp = strstr(addresses, "://") == NULL ? addresses
@@ -419,8 +419,7 @@ static uint16_t port_of(const char *addresses)
     return port != NULL ? (uint16_t)strtoul(port + 1, NULL, 10) : 0;
 }
 
-// Returns whether the node replaces one that died: another node of its role had its rank
-// and is dead.
+// Returns whether the node replaces a dead node of the same role and rank.
 static bool in_dead_ones_place(const struct roster *r, const struct roster_node *node)
 {
     for (uint32_t i = 0; i < r->n_nodes; i++) {
@@ -544,7 +543,7 @@ int kv_node_wait_ready(struct tug_node *n)
     pump_enter(n->pump);
     struct err why = {0};
     int rc = 0;
-    // A short run may have ended without an error before a slow server comes here.
+    // A short run may end, without an error, before a slow server or the scheduler gets here.
     bool ended_well = n->role != WIRE_WORKER && member_ended(n->member, &why) &&
                       why.code == 0;
     if (n->over)

@@ -42,8 +42,8 @@
 #include "server/shard.h"
 #include "tug/kvapp.h"
 
-// Time limit for a node that breaks off, or whose run has failed, to tell the other
-// nodes.
+// How long a node that breaks off, or whose run has failed, waits until the other nodes
+// have got the error.
 #define KV_BREAK_OFF_NS (5 * SECOND_NS)
 // At a barrier of customers, a node waits this much longer than the node that answers the
 // barrier, so that the answer, which names the missing nodes, arrives in time.
@@ -80,7 +80,7 @@ struct kv_peer {
     // is alive.
     uint64_t gone_at;
     uint64_t waiting;     // number of parts sent or queued here that have no answer
-    struct kv_line line;  // parts that wait to be sent
+    struct kv_line line;  // the parts that wait to be sent, by priority
     uint64_t in_van;      // bytes given to the van that it has not sent yet
     uint64_t last_number; // the number of the part that was sent last
     uint64_t acked;       // all parts with lower numbers are answered
@@ -89,8 +89,8 @@ struct kv_peer {
     uint64_t answered[KV_WINDOW / 64];
 };
 
-// A link that another node has opened to this node; servers keep these links in their
-// shard.
+// A link that another node has opened to this node. (In a server, the shard keeps such
+// links.)
 struct guest {
     struct chained by_link; // must be the first member
     bool greeted;
@@ -98,21 +98,21 @@ struct guest {
     uint64_t session;
 };
 
-// The part of a request that one node gets.
+// The part of a request that is sent to one node.
 struct kv_part {
     struct kv_lined in_line; // the part's place in the line of its peer
     struct kv_request *request;
     uint32_t node;
     size_t first_key;     // index of the part's first key among the request's keys
-    struct tug_kv_data d; // the keys and values that are sent or asked for
+    struct tug_kv_data d; // the part's keys, and the values of a push
     // The message of a request that the program sends by itself (tug_message_send).
     struct msg_app *copy;
     bool sent, queued, answered;
     struct kv_peer *peer; // the peer to which the part is sent; NULL: not sent yet
     uint64_t number; // the part's number among those sent to this peer; 0: not sent yet
     uint64_t bytes;  // bytes of the part's message that the van got
-    // The answer to a pull until its values are copied to the program's array; `kept` is
-    // the message's memory.
+    // The answer to a pull, until its values are copied to the program's array. `kept` is
+    // the memory of the answer's message.
     void *kept;
     const float *values;
     const int32_t *lengths;
@@ -123,7 +123,8 @@ enum kv_state { KV_FREE, KV_OPEN, KV_ENDING, KV_FAILED };
 enum kv_kind { KV_DATA, KV_SIMPLE, KV_BY_HAND };
 
 struct kv_request {
-    // Queued when the request has ended and the program has a handler or callback for it.
+    // Queued when the request has ended, if the program has a handler or callback for its
+    // end.
     struct pump_work work;
     struct kv_request *before, *behind;
     struct tug_app *app;
@@ -143,9 +144,10 @@ struct kv_request {
     struct kv_part *parts;
 };
 
-// Memory of a request that a program keeps. The program may release it on any thread,
-// without the van, and after the node was closed. So it is put into the list of kv_home,
-// from which the thread that has the van takes it; kv_home outlives the node.
+// A request of another node whose memory the program keeps. The program may release it on
+// any thread, without the van, and even after the node was closed. A release therefore
+// only adds it to the list of kv_home, which outlives the node; the thread that has the
+// van takes it from there.
 struct kept_request {
     struct kept_request *next;
     struct received *q;
@@ -153,7 +155,7 @@ struct kept_request {
 
 struct kv_home {
     _Atomic(struct kept_request *)
-        released; // list of released memory; &home_closed: the node was closed (kept.c)
+        released; // list of released requests; &home_closed: the node was closed (kept.c)
     // Number of references: one for the node, and one for each struct kept_request.
     atomic_uint refs;
     void (*drop)(void *body);
@@ -168,7 +170,7 @@ struct received {
     struct tug_node *node;
     struct tug_app *app;
     van_link link;
-    uint64_t request; // the request number in the frame, for the answer
+    uint64_t request; // the request number that the answer's frame must have
     uint64_t ticket;
     // The node that numbered the request; NULL: the request has no number.
     struct asker *asker;
@@ -182,15 +184,15 @@ struct received {
     bool is_response;
     atomic_uint refs;
     struct kv_home *home;
-    // Number of struct kept_request that the program holds, and one for the node.
+    // Number of struct kept_request that the program holds, plus one for the node.
     atomic_uint keeps;
-    // Returned by the first tug_app_keep; further ones are allocated.
+    // What the first tug_app_keep returns; further calls allocate.
     struct kept_request first;
     atomic_bool first_used;
 };
 
-// The number of nodes that answered a finished request, for tug_app_responses. A customer
-// remembers it for the last KV_DONE requests.
+// How many nodes have answered a finished request, for tug_app_responses. A customer
+// stores this for its last KV_DONE requests.
 enum { KV_DONE = 256 };
 struct kv_responses {
     bool used;
@@ -203,10 +205,10 @@ struct tug_app {
     struct tug_node *node;
     uint32_t app, customer;
     struct tug_app_handlers h;
-    bool closing;        // no handler is called any more
+    bool closing;        // the customer is being closed: no handler is called any more
     uint32_t n_handling; // number of handlers that run now
     uint32_t n_open_requests;
-    atomic_uint n_waiting; // threads in kv_app_wait
+    atomic_uint n_waiting; // number of threads in kv_app_wait
     uint32_t next_timestamp;
     // Open and failed requests, at index timestamp & (n_open - 1).
     struct kv_request **open;
@@ -215,7 +217,7 @@ struct tug_app {
     struct kv_responses done[KV_DONE];
 };
 
-// Numbers of the requests that other nodes have sent; a request may be both a push and a
+// How many requests this node has received, by kind; a request may be both a push and a
 // pull. Barriers do not count.
 struct kv_counts {
     uint64_t pushes, pulls, simple, refused;
@@ -244,7 +246,7 @@ struct tug_node {
     struct member *own_member;  // the member of a node that is not a server
     struct member *member;
     bool over; // the member has ended; all requests were given up
-    // Whether this worker has no place; the cluster continues without it.
+    // Whether all the cluster's ranks for workers were taken when this worker joined.
     bool one_too_many;
     bool ending; // tug_node_finalize: new customers, requests and calls are refused
     struct err why;
@@ -261,7 +263,7 @@ struct tug_node {
     struct tug_app *apps;
     struct chains apps_by_ids, apps_by_app;
     struct tug_app *barriers;  // the customer that serves barriers (barrier.c)
-    struct pump_work handling; // handles the requests in `waiting`
+    struct pump_work handling; // the work that handles the requests in `waiting`
     bool handling_queued;
     uint64_t handler_ns; // average time that recent handlers took
     struct kv_line waiting;
@@ -293,7 +295,7 @@ struct tug_node {
     struct exit_callback *exits;
     size_t n_exits;
 
-    atomic_uint lost_told; // number of lost processes when a wait last warned of them
+    atomic_uint lost_told; // number of lost processes in the last warning (tell_lost)
 };
 
 // Defined in node_check.c:
@@ -310,15 +312,15 @@ static inline void kv_node_check(struct tug_node *n, uint64_t now)
 struct van_handler kv_node_handler(struct tug_node *n);
 int kv_node_wait_ready(struct tug_node *n);
 uint64_t kv_node_deadline(const struct tug_node *n);
-// Ends the node with this error: all its requests fail, and waits return it.
+// Ends the node with this error: all its requests fail, and all waits return the error.
 void kv_node_give_up(struct tug_node *n, const struct err *why);
 // Returns the polling time in nanoseconds, for pump_set_spin.
 uint64_t kv_node_spin_ns(const struct tug_node *n);
 // Returns the name of a node for messages: "server 0 (host:pid)", or "node 12" if the
 // roster does not have it.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
-// Returns whether a node of the roster counts as a process of these groups. Only the
-// first loop of a server counts, and workers without a place do not.
+// Returns whether a node of the roster counts as a process of these groups. Of a server,
+// only the first loop counts. Workers that are one too many do not count.
 bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
                    uint32_t groups);
 size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
@@ -339,11 +341,11 @@ int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_by
 int kv_app_wait(struct tug_app *a, uint32_t timestamp, double seconds);
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer);
 void kv_apps_free(struct tug_node *n); // frees customers that could not be closed
-// Waits for the customer's requests, and gives up those that have no answer in time.
-// Returns false if one of their callbacks has not returned.
+// Waits until the customer's requests have ended, and gives up requests that have no
+// answer in time. Returns false if a callback of a request has still not returned.
 bool kv_app_end_requests(struct tug_app *a);
-// Returns the customer with both ids, or else the oldest customer of the app, or else one
-// of TUG_APP_ANY; NULL if there is none.
+// Returns the customer with both ids; if there is none, the oldest customer of the app; if
+// there is none, a customer of TUG_APP_ANY; else NULL.
 struct tug_app *kv_app_for(const struct tug_node *n, uint32_t app, uint32_t customer);
 
 // Defined in host.c:
@@ -364,12 +366,12 @@ enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
                              const struct van_message *m, bool *ret_pull_only,
                              struct err *e);
 int kv_numbers_take(struct tug_node *n, uint32_t from, struct received *q);
-// Stores the answer of a numbered request until it is acknowledged: a code and `what` as
-// its sentence, or code 0 and `what` as a body.
+// Stores the answer to a numbered request until the answer is acknowledged: an error code
+// with its text `what`, or code 0 with the body `what`.
 void kv_numbers_answered(struct received *q, int code, const void *what, size_t bytes,
                          bool has_values);
-// Frees the records of numbered requests from nodes that are dead or have left; if `all`
-// is true, those from every node.
+// Frees the records of numbered requests of nodes that are dead or have left; if `all` is
+// true, of all nodes.
 void kv_numbers_forget(struct tug_node *n, bool all);
 
 // Defined in peers.c:
@@ -377,9 +379,9 @@ struct session_side kv_peers_side(const struct tug_node *n); // needs the node's
 struct kv_peer *kv_peer_find(struct tug_node *n, van_link link);
 // Sends a part now, or queues it until the peer's link is open and has room.
 void kv_peer_send(struct tug_node *n, struct kv_part *p);
-// Sends the queued parts that links have room for.
+// Sends queued parts, as far as the windows of their peers allow.
 void kv_peers_flush(struct tug_node *n);
-// Notes that a part of kv_peer_send has its answer. Called once for each part.
+// Called once for each part of kv_peer_send, when the part is answered.
 void kv_peer_answered(struct kv_part *p);
 // Returns whether the peer's window is full: no more parts are sent to it until the
 // oldest open part is answered.
@@ -391,11 +393,11 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
                      const struct van_message *m, uint64_t now);
 void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
                     const struct err *why, uint64_t now);
-// Fails a customer's requests and breaks their links, so that the van releases the
-// memory. The links are dialled again if other customers have requests on them.
+// Fails a customer's requests and breaks their links, so that the van releases the memory
+// of the requests. The links are dialled again if they have requests of other customers.
 void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct err *why);
 void kv_peers_roster(struct tug_node *n); // checks all peers after a new roster
-// Dials, watches and gives up links. Returns the time at which to call it again.
+// Dials, watches and gives up links. Returns when it is to be called again.
 uint64_t kv_peers_look(struct tug_node *n, uint64_t now);
 void kv_peers_free(struct tug_node *n);
 
@@ -423,7 +425,7 @@ struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp);
 void kv_requests_free(struct tug_node *n);
 
 // Defined in kv.c:
-// Returns the bytes of a value from value_bytes of a request, which is 0 for floats.
+// Returns the size of a value in bytes; `said` is a request's value_bytes, 0 for floats.
 static inline size_t kv_value_bytes(size_t said)
 {
     return said != 0 ? said : sizeof(float);
@@ -441,7 +443,8 @@ int kv_check_message(const struct msg_app *m, size_t n_keys, struct err *e);
 void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_app *m,
                uint64_t body_bytes);
 void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m);
-// Called as work of the pump, without the van: it may call the program's `room`.
+// Called as work of the pump, without the van, because it may call the program's function
+// `room`.
 int kv_assemble(struct kv_request *r);
 
 // Defined in received.c:
@@ -457,7 +460,8 @@ int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m
                        const struct van_release *release, struct err *e);
 void kv_received_refuse(struct tug_node *n, struct received *q, int code,
                         const char *why);
-// Drops one use of the request; the last one frees its memory. The caller has the van.
+// Drops one reference to the request; without references, its memory is freed. The caller
+// has the van.
 void kv_received_let_go(struct received *q);
 // Passes a response to a request of this node to the customer's handler.
 void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m);
@@ -466,8 +470,8 @@ void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *
 // Queues the request by priority.
 void kv_handle_request(struct received *q, struct tug_app *a);
 void kv_handle_response(struct received *q);
-// Continues handling requests that waited because other nodes had not read their answers,
-// if there is room for answers again. Returns the time at which to call it again.
+// Continues to handle requests that waited for memory because other nodes had not read
+// their answers. Returns when it is to be called again.
 uint64_t kv_handle_look(struct tug_node *n, uint64_t now);
 // Returns the request whose handler this thread runs, or NULL.
 struct received *kv_handled(void);
@@ -476,9 +480,9 @@ uint64_t kv_answer_most(const struct tug_node *n);
 
 // Defined in kept.c:
 int kv_kept_init(struct tug_node *n, struct err *e);
-void kv_kept_drain(struct tug_node *n); // takes memory that programs have released
-// Separates the node from memory that programs still keep. The memory is freed when they
-// release it.
+void kv_kept_drain(struct tug_node *n); // frees memory that programs have released
+// Separates the node from memory that programs still keep, so that their release frees the
+// memory without the node.
 void kv_kept_close(struct tug_node *n);
 
 #endif

@@ -21,8 +21,8 @@ static void request_is_found(struct tug_node *n, struct kv_request *r)
     assert((kv_request_by_id(n, r->id) == r) == (r->state == KV_OPEN));
 }
 
-// A request ends with the last answer, once the van does not use its memory. Until its
-// last part was sent, it waits for one more answer than it has parts.
+// A request ends when all its parts are answered and the van does not use its memory any
+// more. Until its last part was sent, `open` is one more than the parts without an answer.
 static void answers_are_counted(const struct kv_request *r)
 {
     uint32_t open = 0;
@@ -45,8 +45,7 @@ static void part_is_in_the_window(const struct kv_part *p)
            (p->number >= peer->acked && p->number <= peer->last_number));
 }
 
-// The list of requests in flight has as many requests as were counted, in total and for
-// each customer.
+// The counts of requests in flight, in total and of each customer, are those of the list.
 static void requests_hold(struct tug_node *n)
 {
     uint32_t in_flight = 0;
@@ -65,8 +64,7 @@ static void requests_hold(struct tug_node *n)
     assert(n->last == last && n->n_in_flight == in_flight && of_apps == in_flight);
 }
 
-// Each open part that has a peer exists exactly once: as sent to the peer, or in the
-// peer's line.
+// Each open part that has a peer either was sent to the peer or waits in the peer's line.
 static void parts_wait_at_peers(const struct tug_node *n, const struct kv_peer *peer)
 {
     uint64_t waiting = 0, queued = 0;
@@ -80,8 +78,8 @@ static void parts_wait_at_peers(const struct tug_node *n, const struct kv_peer *
     assert(peer->waiting == waiting && peer->line.n == queued);
 }
 
-// A number is not reused while the other node could still mistake the new part for the
-// old one.
+// The numbers of a peer's open parts lie within one window, in which each number has a bit
+// of its own.
 static void window_holds(const struct kv_peer *p)
 {
     uint64_t word = p->answered[p->acked % KV_WINDOW / 64];

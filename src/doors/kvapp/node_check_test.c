@@ -163,7 +163,7 @@ static void test_every_invariant_can_fail(void **state)
     expect_all_broken(all, sizeof(all) / sizeof(*all), check);
     pump_leave(n->pump);
     n->o.wait_seconds = 0.1;
-    (void)tug_node_finalize(n, false); // gives up the requests, whose server is stopped
+    (void)tug_node_finalize(n, false); // gives up the requests: their server is stopped
     kill(server, SIGKILL);
     kill(host, SIGKILL);
     waitpid(server, NULL, 0);

@@ -25,9 +25,9 @@ struct asked {
     struct received *q; // the request while it has no answer
     int code;           // the code of the answer
     bool has_values;    // the answer had values, which are not stored
-    bool lost;          // the answer could not be stored for lack of memory
+    bool lost;          // the answer could not be stored, because memory was short
     uint32_t bytes;
-    char *what; // the sentence of an error, or the body of the answer
+    char *what; // the text of an error, or the body of the answer
 };
 
 // A node that sends numbered requests to this one.
@@ -110,7 +110,7 @@ void kv_numbers_forget(struct tug_node *n, bool all)
         chains_free(&n->askers_by_id, NULL);
 }
 
-// Enlarges the ring until `number` has a place of its own.
+// Enlarges the ring until `number` has a place in it.
 static int numbers_make_room(struct asker *k, uint64_t number)
 {
     uint32_t cap = k->cap;
@@ -178,8 +178,8 @@ enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
     if (a->number != app->number)
         return KV_NEW;
     if (a->q != NULL) {
-        // The answer goes to the newest link of the request. Messages of an older, broken
-        // link may be read after those of the next one; they do not change it.
+        // The answer goes to the newest link on which the request arrived. Messages of an
+        // older, broken link may be read after those of a newer link.
         if (link > a->q->link) {
             a->q->link = link;
             a->q->request = m->request;

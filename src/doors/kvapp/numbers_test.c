@@ -33,8 +33,8 @@ static enum kv_seen look(struct question *x, van_link link, uint32_t from)
     return kv_numbers_look(&x->n, link, from, &x->came, &x->pull_only, &x->e);
 }
 
-// The answer goes to the link that was dialled last, in whatever order the links are
-// read.
+// The answer to a repeated request goes to the link that was dialled last, even if the
+// request on an older link is read after it.
 static void newest_link(void **state)
 {
     (void)state;

@@ -135,7 +135,7 @@ static void arrays_close(struct arrays *a)
     mem_free(a->values);
 }
 
-// The results of a client's callbacks.
+// What a client's callbacks have seen.
 struct heard {
     struct tug_client *client;
     struct arrays *arrays;
@@ -162,8 +162,8 @@ static void usable(struct tug_client *c, struct arrays *a)
     check(tug_wait(c, ts, 0));
 }
 
-// When the client is closed with requests in flight, their callbacks get the error, and
-// afterwards the caller owns the arrays again.
+// If a client is closed while requests are in flight, the requests' callbacks get an
+// error. After the callback, the caller owns the arrays again.
 static void closed_in_flight(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void waited_for_again(void **state)
     arrays_close(&a);
 }
 
-// The program's answer to the interrupt function, and the number of calls.
+// When the interrupt function returns true, and how often it was called.
 struct asked {
     atomic_int times;
     int until; // number of the call from which on the function returns true
@@ -239,7 +239,8 @@ static bool interrupts(void *ctx)
 }
 
 // A wait calls the interrupt function ten times a second, and ends when the function
-// returns true. Requests with a timestamp then continue; other requests are given up.
+// returns true. If the program has the request's timestamp, the request continues; other
+// requests are given up.
 static void interrupted(void **state)
 {
     (void)state;
@@ -260,7 +261,7 @@ static void interrupted(void **state)
     assert_false(tug_is_done(c, ts));
     assert_int_equal(tug_table_stat(c, TABLE, &s), TUG_EINTERRUPTED);
     asked.until = 1000000;
-    assert_int_equal(tug_wait(c, ts, 0.25), TUG_EIO); // the time limit holds as well
+    assert_int_equal(tug_wait(c, ts, 0.25), TUG_EIO); // the time limit ends the wait
     kill(cluster.server, SIGCONT);
     check(tug_wait(c, ts, 60));
     assert_true(tug_is_done(c, ts));
@@ -290,8 +291,8 @@ static bool interrupts_all(void *ctx)
     return true;
 }
 
-// A node whose program goes on interrupting still waits until the scheduler knows why the
-// node leaves, because a node that leaves does not call the interrupt function.
+// A node that leaves waits until the scheduler knows why, even if the interrupt function
+// would return true: it is not called while a node leaves.
 static void interrupted_leave_arrives(void **state)
 {
     (void)state;
@@ -309,7 +310,7 @@ static void interrupted_leave_arrives(void **state)
     assert_int_equal(tug_node_finalize(n, false), TUG_EINTERRUPTED);
     tug_interrupt_by(NULL, NULL);
     assert_int_equal(atomic_load(&asked.times), 1);
-    while (wait(NULL) > 0) // the scheduler has ended, too
+    while (wait(NULL) > 0) // waits for the scheduler and the process that woke it
         ;
     cluster.scheduler = 0;
 }
@@ -377,8 +378,8 @@ static void scheduler_gone(void **state)
     arrays_close(&a);
 }
 
-// Closing a client waits for a callback that runs, and, if callbacks send further
-// requests, until the callback of the last request has ended.
+// Closing a client waits for a callback that runs. If callbacks send further requests, it
+// waits until the callback of the last request has ended.
 static void closed_with_callbacks(void **state)
 {
     (void)state;
@@ -455,7 +456,7 @@ static struct tug_node *node_of(double wait_seconds, struct tug_app **ret)
     return n;
 }
 
-// A customer cannot be closed in its own callback, because closing waits for that.
+// A customer cannot be closed in its own callback, because closing waits for callbacks.
 static void on_done_closes(void *ctx, uint32_t ts, int rc)
 {
     (void)ts, (void)rc;

@@ -19,9 +19,8 @@
 // that leaves takes to send its last answers.
 #define GONE_NS (2 * SECOND_NS)
 
-// A peer is given up after this many links in a row that it refused, or broke after the
-// greeting, without an answer in between: probably a message of this node makes the peer
-// break them.
+// After this many links in a row that a peer has refused or broken, without an answer on
+// any of them, the peer is given up: probably a message of this node makes it break links.
 enum { BREAKS_MAX = 100 };
 
 struct session_side kv_peers_side(const struct tug_node *n)
@@ -125,7 +124,7 @@ static void line_up(struct kv_peer *p, struct kv_part *part)
 {
     part->queued = true;
     if (part->number !=
-        0) // was sent before, so it goes before new parts, in the old order
+        0) // the part was sent before, so it is sent again before all new parts
         kv_line_put_at_once(&p->line, &part->in_line, part->number);
     else
         kv_line_put(&p->line, &part->in_line, priority_of(part));
@@ -136,8 +135,8 @@ bool kv_peer_is_full(const struct kv_peer *p)
     return p->last_number + 1 - p->acked >= KV_WINDOW;
 }
 
-// The van sends messages in the order in which it gets them. So it gets only about this
-// many bytes at a time, and a part with a high priority can still overtake the rest here.
+// The most bytes, about, that the van gets at a time. It sends messages in the order in
+// which it gets them; parts that still wait here can be overtaken by a higher priority.
 enum { IN_VAN = 1 << 20 };
 
 static bool may_go(const struct kv_peer *p)
@@ -174,7 +173,7 @@ static void reach_for(struct tug_node *n, struct kv_peer *p, struct err *e)
     if (now >= p->s.due)
         dial(n, p, address, now);
     else
-        van_wake(n->van); // kv_peers_look dials when the pause has passed
+        van_wake(n->van); // kv_peers_look dials after the pause
 }
 
 void kv_peer_send(struct tug_node *n, struct kv_part *part)
@@ -203,7 +202,6 @@ static uint64_t bit_of(uint64_t number)
     return (uint64_t)1 << (number % 64);
 }
 
-// Notes that a part was answered. It is called once for each part.
 void kv_peer_answered(struct kv_part *part)
 {
     struct kv_peer *p = part->peer;
@@ -231,8 +229,7 @@ static void fail(struct tug_node *n, struct kv_peer *p, const struct err *why)
     kv_requests_of_node_fail(n, p->node, why);
 }
 
-// Fails the requests to a peer because it does not answer, and does not dial it again for
-// them.
+// Fails all requests to a peer that does not answer. Only a new request dials it again.
 static void peers_failed(struct tug_node *n, struct kv_peer *p)
 {
     char name[ROSTER_NAME_MAX];
@@ -242,7 +239,7 @@ static void peers_failed(struct tug_node *n, struct kv_peer *p)
     fail(n, p, &e);
 }
 
-// Sends the requests without an answer again, with the same numbers, by which the peer
+// Sends the requests without an answer again. They keep their numbers, by which the peer
 // recognizes requests that it has already handled.
 static void send_again(struct tug_node *n, struct kv_peer *p)
 {
@@ -255,7 +252,7 @@ static void send_again(struct tug_node *n, struct kv_peer *p)
 }
 
 // Returns whether the peer may be dialled again after its link broke, and sets the pause
-// before that. A peer that sends invalid messages, or that has refused or broken
+// before the next dial. A peer that sends invalid messages, or that has refused or broken
 // BREAKS_MAX links, is not dialled again.
 static bool may_dial_again(struct kv_peer *p, uint64_t now)
 {
@@ -291,14 +288,14 @@ void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
 {
     if (session_closed(&p->s, link, why, now))
         lost(n, p, now);
-    else // kv_peers_look dials when the pause has passed
+    else // kv_peers_look dials after the pause
         (void)session_closed(&p->silence.another, link, why, now);
     note_links(n, p);
 }
 
-// Called when a peer has refused the link. A refusal with TUG_EIO is temporary: the
-// scheduler's roster has a server before the server learns that it has joined, and until
-// then the server refuses workers.
+// Called when a peer has refused the link. A refusal with TUG_EIO is temporary: a server
+// refuses workers until it learns that it has joined, and a worker may see the server in
+// the scheduler's roster before that.
 static void peers_refused(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     bool for_good = p->s.why.code != TUG_EIO;
@@ -346,8 +343,7 @@ static void give_up_parts(struct tug_node *n, const struct kv_peer *p,
     }
 }
 
-// Queues all parts without an answer at this peer again, after its link was broken on
-// purpose.
+// Queues all unanswered parts of this peer again, after this node has broken the link.
 static void line_up_all(struct tug_node *n, struct kv_peer *p)
 {
     for (struct kv_request *r = n->first; r != NULL; r = r->behind)
@@ -372,7 +368,7 @@ void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct 
         note_links(n, p);
     }
     give_up_parts(n, NULL, a,
-                  why); // parts that the program was to send by hand and has not sent
+                  why); // parts that the program itself sends, and has not sent yet
     van_wake(n->van);
 }
 
@@ -383,10 +379,10 @@ void kv_peers_roster(struct tug_node *n)
         p->look = now;
 }
 
-// Checks a peer that is dead or has left according to the roster. A node that died
-// closes its link, but a node that is stopped or unreachable does not, so the requests
-// to it fail after GONE_NS. A node that left may still send answers during this time.
-// Returns when to check again.
+// Checks a peer that is dead or has left according to the roster. The system closes the
+// links of a process that died. A stopped or unreachable node's link stays open, so the
+// requests to it fail after GONE_NS. A node that left may still send answers during this
+// time. Returns when to check again.
 static uint64_t look_at_gone(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     struct err why;

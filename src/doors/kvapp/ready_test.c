@@ -79,7 +79,7 @@ static bool is_admitted(struct tug_node *n)
     return admitted;
 }
 
-// The scheduler waits longer than the worker, and no server comes.
+// No server joins; the worker's time limit passes before the scheduler's.
 static void test_admitted(void **state)
 {
     struct tug_node_options o = options_of(TUG_GROUP_WORKERS, 0.1);

@@ -115,8 +115,8 @@ static struct received *received_new(struct tug_node *n, van_link link,
     return q;
 }
 
-// Drops one use of a request. The last one frees the message's memory, and, if the
-// request was answered, the request. Call it in the thread that has the van (runtime/pump.h).
+// Without references, the message's memory is freed, and, if the request was answered, the
+// request.
 void kv_received_let_go(struct received *q)
 {
     struct tug_node *n = q->node;
@@ -127,7 +127,7 @@ void kv_received_let_go(struct received *q)
     if (q->body != NULL)
         van_unkeep(n->van, q->body);
     q->body = NULL;
-    uncount_to(q, sizeof(*q)); // these bytes stay counted until the request is answered
+    uncount_to(q, sizeof(*q)); // the struct's bytes count until the request is answered
     if (q->answered || q->is_response) {
         uncount(q);
         uint32_t slot = (uint32_t)(q->ticket & (SLOTS_MAX - 1));
@@ -144,11 +144,11 @@ static void send_error(struct tug_node *n, van_link link, uint64_t request, int 
                        const char *why)
 {
     struct msg_error m = {.code = code, .what = wire_text(why)};
-    // A node that has left needs no answer.
+    // An error of van_send is ignored: the other node has left or its link has broken.
     (void)van_send(n->van, link, MSG_ERROR, request, &m, NULL);
 }
 
-// Marks a request as answered. It is freed now, or when its handler and the program do
+// Marks a request as answered. Frees it now, or later, when its handler and the program do
 // not use it any more.
 static void close_request(struct received *q)
 {
@@ -165,7 +165,7 @@ void kv_received_refuse(struct tug_node *n, struct received *q, int code, const 
     close_request(q);
 }
 
-// Frees a request that no handler was called for and that needs no answer.
+// Frees a request that needs no answer and for which no handler was called.
 static void close_unseen(struct received *q)
 {
     q->answered = true;
@@ -211,7 +211,7 @@ int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m
     uint64_t request = q->request;
     uint32_t asker = q->m.sender;
     van_link link = q->link;
-    // The sending node repeats a numbered request if the link has broken.
+    // If the link has broken, the other node repeats a numbered request.
     bool numbered = q->asker != NULL;
     kv_numbers_answered(q, 0, m->body.data, m->body.n, m->values.n > 0);
     close_request(q);
@@ -244,8 +244,8 @@ int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *
         if (d->lengths != NULL)
             m.lengths = (struct wire_span){d->lengths, d->n_keys * sizeof(*d->lengths)};
     }
-    // An answer with lengths is copied, because only the values are valid until `release` is
-    // called.
+    // Only the values stay valid until `release` is called, so an answer with lengths is
+    // copied.
     bool shared = release != NULL && m.lengths.n == 0;
     if (rc == 0)
         rc = kv_received_answer(n, q, &m, shared ? &let : NULL, e);
@@ -304,8 +304,8 @@ static void unhold(struct tug_node *n, struct received *q)
     q->before = q->behind = NULL;
 }
 
-// Returns whether the roster has the sender, with its role and rank; a message may arrive
-// before that roster.
+// Returns whether the roster has the sender. A message may arrive before the roster with
+// its sender.
 static bool knows_sender(const struct tug_node *n, const struct received *q)
 {
     return roster_find(member_roster(n->member), q->m.sender) != NULL;
@@ -372,7 +372,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
             close_unseen(q);
         return;
     }
-    // The sender is the node that greeted, not the one that the message names.
+    // Overwrite the sender that the message states with the node that greeted on the link.
     q->m.sender = from;
     if (pull_only) // the push was handled when the request arrived first
         q->m.flags &= (uint8_t)~WIRE_APP_PUSH;
@@ -424,8 +424,8 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
     return n->held != NULL ? n->held->give_up : VAN_NEVER;
 }
 
-// Called when a customer is closed: queued handlers of it are not called, and its
-// requests without an answer are refused.
+// Called when a customer is closed: its queued handlers are not called, and requests to it
+// without an answer are refused.
 void kv_received_forget_app(struct tug_node *n, struct tug_app *a)
 {
     bool interrupted = n->over && n->why.code == TUG_EINTERRUPTED;
@@ -450,7 +450,7 @@ void kv_received_free(struct tug_node *n)
             continue;
         uncount(q);
         if (atomic_fetch_sub(&q->keeps, 1) > 1)
-            continue; // the program has kept this request's memory and will release it
+            continue; // the program keeps the request; its release will free the memory
         if (q->body != NULL)
             van_unkeep(n->van, q->body);
         mem_free(q);

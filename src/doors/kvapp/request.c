@@ -29,8 +29,7 @@ struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp)
     return r != NULL && r->timestamp == timestamp ? r : NULL;
 }
 
-// Enlarges the table of open requests, at least twofold, until no two of them have the
-// same index.
+// Doubles the table of open requests until no two requests have the same index.
 static int more_places(struct tug_app *a)
 {
     uint32_t n = a->n_open;
@@ -139,7 +138,7 @@ struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
         .id = ++n->count << SLOT_BITS | slot,
         .timestamp = a->next_timestamp++,
         .state = KV_OPEN,
-        .open = n_parts + 1, // one more than the parts; kv_request_start removes it
+        .open = n_parts + 1, // kv_request_start subtracts the 1
         .n_parts = n_parts,
         .cap_parts = cap,
         .parts = parts,
@@ -377,7 +376,7 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
     if (n->n_in_flight >= MANY)
         van_hold(n->van); // with so many requests, throughput counts more than latency
     int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
-    // TUG_EIO: the link broke; when it is closed, the part is sent again.
+    // TUG_EIO: the link broke. The part is sent again after the van has closed the link.
     if (rc == 0 || rc == TUG_EIO)
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",

@@ -17,14 +17,14 @@
 #include "runtime/environment.h"
 #include "runtime/interrupt.h"
 
-// Time limit for a node's leave to reach the scheduler, which would otherwise count it as
-// dead, so that the whole run fails. A silent link to the scheduler is replaced within
-// this time.
+// How long a node that leaves waits until the scheduler knows. Without this, the scheduler
+// could count the node as dead, and the whole run would fail. A silent link to the
+// scheduler is replaced within this time.
 #define LEAVE_NS (25 * SECOND_NS)
 
 enum { RETRY_MS = 200 };
 
-// Copies the texts of the options, whose memory belongs to the caller or the environment.
+// Copies the texts of the options, because the caller or the environment owns them.
 static int keep_texts(struct tug_node *n, struct err *e)
 {
     int len = snprintf(n->scheduler, sizeof(n->scheduler), "%s", n->o.scheduler);
@@ -164,7 +164,7 @@ static void end_callbacks(struct tug_node *n)
         a->closing = true;
     pump_leave(n->pump);
     while (!pump_wait(n->pump, runs_nothing, n,
-                      VAN_NEVER)) // false: interrupted, or the van has failed
+                      VAN_NEVER)) // interrupted, or the van has failed: wait again
         sched_yield();
 }
 
@@ -186,13 +186,13 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     pump_close(n->pump);
     kv_numbers_forget(n, true);
     kv_received_free(n);
-    // Closed before the van, because the shard holds memory of messages.
+    // The shard is closed before the van, because it holds memory of the van's messages.
     shard_close(n->shard);
     van_free(n->van);
     if (n->barriers != NULL)
         mem_free(n->barriers->open);
     mem_free(n->barriers);
-    kv_requests_free(n); // freed after the van, which uses their memory
+    kv_requests_free(n); // after van_free, because the van uses the requests' memory
     kv_apps_free(n);
     kv_peers_free(n);
     roots_close(n->roots);
@@ -209,7 +209,7 @@ static bool has_left(void *ctx)
     return member_left(((struct tug_node *)ctx)->member);
 }
 
-// Leaves the cluster with an error, which the other nodes get.
+// Leaves the cluster with an error; the other nodes get the error.
 static void give_back_place(struct tug_node *n, const struct err *why)
 {
     pump_enter(n->pump);
@@ -232,8 +232,9 @@ void kv_break_off(struct tug_node *n, const struct err *why)
         kv_host_end(n->host, why);
 }
 
-// Starts a node once. If this worker has no place, *ret_patience becomes the seconds
-// after which the scheduler would know that another worker is dead.
+// Starts a node, without a second try. If this worker is one too many, sets *ret_patience
+// to the time, in seconds, after which the scheduler would know that another worker is
+// dead.
 static int node_start(struct tug_node **ret, const struct tug_node_options *o,
                       double *ret_patience)
 {
@@ -254,8 +255,8 @@ static int node_start(struct tug_node **ret, const struct tug_node_options *o,
     return 0;
 }
 
-// A worker for which the cluster has no place tries again, because the scheduler may not
-// know yet that the worker which it replaces is dead.
+// A worker that is one too many tries again: it may replace a dead worker, and the
+// scheduler may not know yet that this worker is dead.
 int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
 {
     descriptors_hold_standard();

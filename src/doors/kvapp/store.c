@@ -13,8 +13,8 @@
 #include "table/table.h"
 
 enum {
-    BATCH = 512,       // keys looked up together
-    ROW_MAX = 1 << 12, // most values of a key in the table
+    BATCH = 512,       // number of keys that are looked up together
+    ROW_MAX = 1 << 12, // keys with more values get an array of their own
 };
 
 // A key with its own array.
@@ -24,12 +24,12 @@ struct array {
 };
 
 struct tug_kv_default {
-    uint32_t width;      // values of a key in the table; 0: the table does not exist yet
-    struct table *table; // a row has the sums of a key
+    uint32_t width;      // number of values of a row; 0: the table does not exist yet
+    struct table *table; // the row of a key has the sums of its values
     struct table *index; // finds keys with arrays: a row has the number of the array
     struct array *arrays;
     uint32_t n_arrays, cap_arrays;
-    double most; // an upper bound of the absolute value of each sum
+    double most; // an upper bound of the absolute values of all sums
 };
 
 static int open_table(struct table **ret, uint32_t width, struct err *e)
@@ -156,8 +156,8 @@ static float *kv_store_row_of(const struct tug_kv_default *s, uint64_t key)
     return handle != TABLE_NONE ? table_row(table_slabs(s->table), handle) : NULL;
 }
 
-// Returns a key's number of values, in the table or in its own array; keys that were
-// never pushed have the table's number.
+// Returns how many values a key has: as many as its own array, if it has one, else as many
+// as a row of the table (also if the key was never pushed).
 static size_t length_of(const struct tug_kv_default *s, uint64_t key)
 {
     const struct array *a = array_find(s, key);
@@ -186,8 +186,8 @@ static size_t length_in(const struct tug_kv_data *d, size_t i)
     return d->lengths != NULL ? (size_t)d->lengths[i] : d->n_values / d->n_keys;
 }
 
-// Checks, before a push is applied, that each key has as many values as in its first
-// push, so that the push is applied as a whole or not at all.
+// Checks that each key has as many values as in its first push. Called before the push is
+// applied, so that it is applied as a whole or not at all.
 static int check_known(const struct tug_kv_default *s, const struct tug_kv_data *d,
                        struct err *e)
 {
