@@ -17,17 +17,17 @@ struct course {
     // loaded; `begin` is called after that save was loaded. Either may be NULL.
     int (*open)(struct run *r, struct err *e);
     int (*begin)(struct run *r, struct err *e);
-    // Reports to other processes that the run has ended, and why (code 0: the work is
-    // done). May be NULL.
+    // Reports to other processes that the run has ended, and why (why->code is 0 if the
+    // work is done). May be NULL.
     void (*over)(struct run *r, const struct err *why);
     void (*close)(struct run *r); // frees what open and begin have opened
 
-    // Trains on the current pass, from the run's position in it to its end.
+    // Trains on the rest of the current pass, from the run's position on.
     int (*pass)(struct run *r, struct train_result *result, struct err *e);
-    // Scores --valid, or --test if `test` is true, on the nodes that do the
-    // passes (train_cluster.workers_score): by the trained rows, or by those of
-    // the best pass if `best` is true. Fills in the metrics of each task. NULL:
-    // only this process can score.
+    // Scores the data of --valid, or of --test if `test` is true, on the nodes that do
+    // the passes (train_cluster.workers_score). Uses the trained rows, or the rows of
+    // the best pass if `best` is true. Fills in the metrics of each task. NULL: only
+    // this process can score.
     int (*score)(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
     // Returns the sums over the pass so far, for each label, and resets them.
     struct metrics_stream *(*streams)(struct run *r);

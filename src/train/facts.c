@@ -26,7 +26,8 @@ struct train_facts {
     enum train_state state;
     char model[32], error[ERR_TEXT_MAX];
     bool diverged;
-    // The run goes on with a pass of another process, which has trained the first examples.
+    // The run continues a pass that another process began; that process
+    // trained its first examples.
     bool goes_on;
     uint32_t pass, passes, best_pass;
     double share, loss, base_loss, auc, valid_loss, valid_auc;

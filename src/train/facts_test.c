@@ -137,8 +137,8 @@ static void a_run_that_stands_still(void **state)
     train_facts_close(f);
 }
 
-// A stalled validation or save counts as no progress, too, and each change of the state counts as
-// progress. A later save that is complete makes up for one that has failed.
+// A validation or save that stalls makes no progress. Each change of the state counts as
+// progress. A complete save removes the error of an earlier save.
 static void each_state_has_progress(void **state)
 {
     (void)state;
@@ -163,7 +163,8 @@ static void each_state_has_progress(void **state)
     train_facts_close(f);
 }
 
-// The last examples of a pass are counted after its validation, and were trained before it.
+// The last examples of a pass are counted only after its validation, but were trained
+// before it: the time of the validation must not lower the speed.
 static void short_passes_have_their_speed(void **state)
 {
     (void)state;
@@ -210,7 +211,8 @@ static void the_speed_is_that_of_training(void **state)
     train_facts_close(f);
 }
 
-// A scheduler that was started again has trained none of the first examples of its pass.
+// A scheduler that was started again has not trained the first examples of its pass: they
+// must not count in its speed.
 static void the_speed_leaves_out_other_processes(void **state)
 {
     (void)state;

@@ -35,9 +35,9 @@ void fields_dims_print(const struct schema *s, const struct model_options *m,
                        char ret[FIELDS_DIMS_MAX]);
 
 // Returns TUG_EDATA about the first example with a field for which the model has no
-// vectors: a test file can have fields that the training data did not have. File names
-// for the error come from `s` or `p`: from the one by which the data was loaded. Adds the
-// fields to `seen` (may be NULL) if the model needs them.
+// vectors: a test file can have fields that the training data did not have. The error
+// takes the name of the file from `s` or `p`, by which the data was loaded. Adds the
+// fields to `seen` (may be NULL) if the model uses fields.
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
                  const struct model_options *m, struct numbering *seen, struct err *e);
 

@@ -55,13 +55,13 @@ json_t *history_pass_to_json(const struct history *h, const struct history_pass 
 json_t *history_to_json(const struct history *h);
 
 // Write and read the record in the directory of a save. history_load returns an empty
-// record if the save has none, as in saves of early versions. If the file is damaged, it
-// warns and returns an empty record.
+// record if the save has none, as in saves of early versions. If the file is damaged,
+// history_load warns and returns an empty record.
 int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 
-// These functions do the same with a text. history_print appends to `to`. history_parse
-// returns TUG_EDATA, naming `name`, if the text is damaged.
+// These functions write and read the record as a text. history_print appends to `to`.
+// history_parse returns TUG_EDATA, naming `name`, if the text is damaged.
 int history_print(const struct history *h, struct buf *to, struct err *e);
 int history_parse(struct history *ret, const char *text, size_t n, const char *name,
                   struct err *e);

@@ -126,7 +126,7 @@ static void test_file_of_a_run(void **state)
         assert_int_equal(history_add(&so_far, &h.pass[so_far.n], &e), 0);
         assert_int_equal(history_append(&so_far, path, &e), 0);
     }
-    // The file may hold an older part of the record.
+    // A file that holds an older part of the record is accepted.
     assert_int_equal(history_check_file(path, &read, true, &e), 0);
     assert_int_equal(rename(path, files_in(SAVE_HISTORY)), 0);
     struct history back;

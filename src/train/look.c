@@ -40,7 +40,8 @@ struct look {
     size_t n;
     FILE *file;
     struct buf line, keep;
-    // Numbers of kept texts: those for --group, which are skipped, and those to dump.
+    // How many of an example's kept texts are for --group and are skipped,
+    // and how many are dumped.
     size_t skip, columns;
     float *dense;
     struct model_work work;
@@ -299,8 +300,8 @@ static int fetch_row(struct look *l, const struct run *r, const struct fetched *
                       shape_of(row + g[1].weights, g[1].n).norm);
 }
 
-// Appends a metric. In sync mode it may be missing: the workers of a cluster then report
-// metrics only at the end of a pass.
+// Appends a metric. The metric may be missing, because in sync mode the workers of a
+// cluster report metrics only at the end of a pass.
 static int fetch_metric(struct look *l, const struct metrics *seen, const char *name,
                         double x)
 {

@@ -33,8 +33,9 @@ const char *look_keep(struct look *l, const char *group);
 // for them first; returns their number.
 size_t look_keys(const struct look *l, uint64_t ret[LOOK_MAX_NAMES]);
 
-// Reports between two batches. `seen` has the metrics of the pass so far. On a cluster
-// the driver calls this function; the driver has no examples, so it dumps only layers.
+// Prints what --fetch names and writes what --dump asks for, between two batches. `seen`
+// has the metrics of the pass so far. On a cluster the driver calls this function; the
+// driver has no examples, so it dumps only layers.
 int look_now(struct look *l, struct run *r, const struct metrics *seen, struct err *e);
 
 #endif

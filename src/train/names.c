@@ -33,7 +33,8 @@ struct names {
     // once.
     uint64_t *last;
     size_t cap; // room for words in both arrays
-    // `max`: most words that are kept; `left_out`: how often words occurred that were not kept.
+    // `max`: the greatest number of words that are kept; `left_out`: how often
+    // other words occurred.
     uint64_t max, left_out;
 };
 

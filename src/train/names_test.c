@@ -163,7 +163,7 @@ static int all(const char *path)
 static void without_memory(void **state)
 {
     (void)state;
-    char path[FILE_PATH_MAX]; // files_in reuses its few buffers
+    char path[FILE_PATH_MAX]; // a copy, because files_in reuses its few buffers
     snprintf(path, sizeof(path), "%s", files_write(files_in("d.csv"), text));
     FAIL_EACH_ALLOCATION(all(path), );
 }

@@ -40,8 +40,8 @@ struct progress {
     uint32_t before_epoch;
     uint32_t labels;
     bool warned; // whether the warning about labels without examples was given
-    char name[LABELS_MAX][LABEL_TEXT]; // names of several labels, each followed by a
-                                       // blank; else ""
+    char name[LABELS_MAX][LABEL_TEXT]; // with several labels: the name of each and a
+                                       // blank; with one label: ""
 };
 
 enum { TERMINAL_NS = 200000000, PLAIN_NS = 1000000000 };
@@ -253,8 +253,8 @@ static void progress_tell(struct progress *p, uint32_t epoch, double share,
     p->next_ns = clock_ns() + TERMINAL_NS;
 }
 
-// The most numeric fields of a line in JSON. With several labels, the metrics are only in
-// the line's message, with the labels' names.
+// The greatest number of numeric fields in a line in JSON. With several labels, the
+// metrics are only in the line's message, with the labels' names.
 enum { FIELDS_MAX = 8 };
 static size_t number_fields(const struct progress *p, uint32_t epoch,
                             const struct metrics *m, const struct metrics *valid,

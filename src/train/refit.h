@@ -13,8 +13,8 @@
 #include "base/buf.h"
 #include "train/config.h"
 
-// Trains like train_run, for a configuration with validation. *ret gets the validation
-// metrics of the first run, and all other results of the second run.
+// Does the two runs of --refit, each as train_run would; `c` must have validation. *ret
+// gets the validation metrics of the first run, and all other results of the second run.
 int refit_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
 // Return the configurations of the two runs. The first run saves nothing.

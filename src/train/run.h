@@ -66,7 +66,7 @@ struct worker {
     _Alignas(64) char apart; // padding that keeps workers on separate cache lines
 };
 
-// The form of rows in this process, for the code that updates them.
+// The sizes of rows in this process, for the code that updates the rows.
 struct run_row {
     uint32_t bytes;              // bytes that hold a feature's weights and state
     uint32_t copied[HOT_PIECES]; // floats of a hot row that workers copy; 0: rows are not
@@ -123,7 +123,7 @@ struct run {
     bool streaming;
     struct position at;
     uint64_t bad_lines; // number of lines skipped in the pass so far
-    // The reason why a pass is missing in --history; code 0: none is.
+    // The reason why a pass is missing in --history; code 0: no pass is missing.
     struct err unrecorded;
     struct metrics last_pass; // metrics of the first label over the last pass, taken
                               // before training on each example
@@ -139,7 +139,7 @@ struct run {
     bool has_best;
     double best_loss;
     uint32_t best_epoch, passes_since_best;
-    union { // metrics of the first label, and of each label
+    union { // best_valid is best_valids[0], the metrics of the first label
         struct metrics best_valid, best_valids[LABELS_MAX];
     };
 

@@ -14,8 +14,8 @@ static void curve_add(struct curve *c, double x, double y)
 }
 
 // Goes through the examples by falling score, and adds a point wherever a curve has moved
-// far enough. The arrays have room, because the ROC curve moves by at most 2 in total and
-// recall by 1.
+// far enough. The arrays are large enough, because the ROC curve moves by at most 2 in
+// total, and the recall of the other curve by 1.
 static void draw_lines(struct curves *c, const struct scored *s, size_t n,
                        double positives, double negatives)
 {

@@ -31,7 +31,7 @@ struct lift_part {
     uint64_t examples;
     double positives; // sum of weights
     double observed;  // share of positives
-    double lift;      // that share divided by the share over all examples
+    double lift;      // `observed` divided by the share of positives among all examples
     double captured;  // share of all positives in this tenth and those above it
 };
 
@@ -44,7 +44,7 @@ struct curves {
     struct curve roc, precision;
     struct score_bar bar[CURVES_BARS];
     uint32_t bars;
-    struct lift_part lift[CALIBRATION_BINS]; // calibration.n of them
+    struct lift_part lift[CALIBRATION_BINS]; // the first calibration.n are in use
 };
 
 // Fills *ret from n examples, sorted by score as metrics_auc leaves them. Each has a
@@ -55,7 +55,7 @@ void curves_make(struct curves *ret, const struct scored *s, size_t n);
 // Needs json_begin.
 void curves_add_json(json_t *to, const struct curves *c);
 
-// Returns the lines of `calibration` in results.
+// Returns the bins as a list of objects, as results contain them.
 json_t *calibration_to_json(const struct calibration *c);
 
 #endif

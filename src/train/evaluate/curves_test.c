@@ -106,7 +106,8 @@ static void test_odd_data(void **state)
     assert_true(c.bar[0].positives == 1 && c.bar[CURVES_BARS - 1].positives == 1);
 }
 
-// The interval of Wilson for 1 of 10: Newcombe 1998, method 3.
+// Compares Wilson's interval for 1 positive among 10 examples with that of
+// Newcombe 1998, method 3.
 static void test_interval(void **state)
 {
     (void)state;

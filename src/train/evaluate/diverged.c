@@ -109,8 +109,8 @@ static int explain(struct run *r, uint64_t example, struct worst *ret)
     return rc;
 }
 
-// Names the first dense parameter that is not finite, by its layer (the bias counts with
-// the layers), as a part of a message; "" if all are finite.
+// Names, for a message, the layer of the first dense parameter that is not finite; "" if
+// all are finite. The bias counts as a layer.
 static void name_dense(const struct model *m, float *const *blocks,
                        char ret[MODEL_LAYER_NAME_MAX])
 {
@@ -168,7 +168,7 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
     bool found = false;
     for (uint64_t i = 0; i < size && !found; i++) {
         if (view_take(&v, r->data, &i, 1, &r->parameters, NULL) != 0)
-            break; // the message names the key without an example
+            break; // then the message names the key but no example
         for (size_t j = 0; j < v.batch.nnz && !found; j++) {
             found = v.rows[j] == row;
             *ret_slot = v.batch.slot[j];
@@ -213,7 +213,8 @@ int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
     char layer[MODEL_LAYER_NAME_MAX] = "";
     if (blocks != NULL)
         name_dense(m, blocks, layer);
-    // A rule's state is not finite, or the rows are in another process.
+    // No layer is known if only a rule's state is not finite, or if the rows
+    // are in another process.
     if (layer[0] == '\0')
         snprintf(layer, sizeof(layer), "%s",
                  model_has_layers(m) ? "the layers" : "the bias");

@@ -79,8 +79,8 @@ static struct scored score_of(const struct evaluation *ev, const struct batch *b
     return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
 }
 
-// Treats rows that were never updated as unseen, because in the data of a training run
-// every feature has a row.
+// Treats features whose row was never updated as unseen. In the data of a training run
+// every feature has a row, even one on which the run has not trained.
 static void hide_unseen(struct view *v, const struct parameters *p)
 {
     for (size_t j = 0; j < v->batch.nnz; j++)

@@ -41,7 +41,8 @@ struct evaluation_options {
     // Describes the data in a warning that its features are numbered in another way than
     // the model's; NULL: does not warn.
     const char *numbered;
-    void (*warn)(void *ctx, const char *text); // receives that warning; NULL: the log
+    void (*warn)(void *ctx, const char *text); // receives the warning of `numbered`;
+                                               // NULL: the log gets it
     void *warn_ctx;
     struct numbering *numbering; // collects the keys of the data that is loaded; NULL:
                                  // none
@@ -97,8 +98,8 @@ int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
 void evaluation_compare(const struct evaluation_options *o, struct numbering *numbering);
 
 // Reads the whole source once and computes the metrics of each task, from the examples
-// that have its label. They are exact and have the same bits for any number of threads.
-// Groups and the share of known features are of the first task only.
+// that have its label. The metrics are exact and have the same bits for any number of
+// threads. Groups and the share of known features are of the first task only.
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e);
 
 // Evaluates a part of the data: stores the results of each task in ret, which has room

@@ -16,8 +16,8 @@
 enum { ROWS = 9000, FEATURES = 50, USERS = 3000, FIRST_USER = 1000, FIRST_SLICE = 9000 };
 
 struct row {
-    double label, score; // label and score, the latter computed here by a logistic
-                         // regression
+    double label, score; // `score` is that of a logistic regression, computed by this
+                         // test
     uint64_t user;       // 0: the row has no user
     uint64_t slice;
 };
@@ -193,7 +193,8 @@ static struct metrics naive(double held_out)
                 continue;
             won += d > 1e-5    ? 1
                    : d > -1e-5 ? 0.5
-                               : 0; // floats are equal where doubles are nearly equal
+                               : 0; // scores that are nearly equal as doubles are equal
+                                    // as floats
             pairs++;
         }
         precision += rows[i].label > 0 ? right / above : 0;
@@ -254,7 +255,7 @@ static void against_naive(void **state)
     parameters_close(&p);
 }
 
-// A part has its share of the examples, and another seed selects other examples.
+// A held-out part has its share of the examples, and another seed selects other examples.
 static void shares(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ int evaluated_reserve(struct evaluated *x, size_t n, struct err *e);
 
 void evaluated_add_sums(struct evaluated_sums *to, const struct evaluated_sums *from);
 
-// Returns TUG_EDATA if the parts hold another number of examples than `examples`, the
+// Returns TUG_EDATA if *x, the sum of all parts, does not have `examples` examples, the
 // number that the workers reported for the data of `option`.
 int evaluated_check(const struct evaluated *x, uint64_t examples, const char *option,
                     struct err *e);

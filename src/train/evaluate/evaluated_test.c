@@ -12,8 +12,8 @@
 
 enum { N = 4000, PARTS = 13, GROUPS = 17 };
 
-// Adds example i. Scores have few different values, so that they tie, and the sums of
-// weights round.
+// Adds example i. Scores have few different values, so that many are equal. The sums of
+// the weights are rounded.
 static void put(struct evaluated *x, size_t i, bool grouped)
 {
     float score = (float)random_below(1, 1, i, 50) / 10 - 2;

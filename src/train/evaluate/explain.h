@@ -26,15 +26,16 @@ struct explained {
     double prediction;
     size_t n; // number of features of the example
     const struct explained_feature *feature;
-    struct model_explained parts; // the parts of these features, in the same order
+    struct model_explained parts; // what the features add to the score, in the order of
+                                  // `feature`
 };
 
 // explain uses these members of `data`: team, parameters, source, reader, loss, bad
-// lines, eager, hold_places and interrupted, which it checks before each example. With
-// `nameless` it does not look up words, so that columns may be missing in the data.
+// lines, eager, hold_places and interrupted. It checks `interrupted` before each example.
+// With `nameless` it does not look up words, so that columns may be missing in the data.
 struct explain_options {
     struct evaluation_options data;
-    size_t pairs; // the number of pairs per example, the largest ones
+    size_t pairs; // at most this many pairs of an example are explained: the largest
     bool nameless;
     // Words that training has stored, for features whose words the data does not show.
     const struct names *stored;

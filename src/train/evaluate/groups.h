@@ -9,8 +9,8 @@
 #include "model/metrics_groups.h"
 
 struct groups {
-    size_t skip, columns;  // numbers of an example's kept texts: of those before the
-                           // texts of its group, and of the texts of its group
+    size_t skip, columns;  // how many of an example's kept texts come before those of its
+                           // group, and how many form its group
     struct graded *graded; // the score of each example; NULL: there are no groups
     size_t cap;
 };

@@ -17,8 +17,8 @@
 // features.
 double guard_known(const struct metrics *m);
 
-// Warns if a file of --data is also tested on, or is named twice in --data. The first
-// `trained` files of `f` are those of --data.
+// Warns if a file of --data is also one of --valid or --test, or is named twice in
+// --data. The first `trained` files of `f` are those of --data.
 void guard_files(const struct data_files *f, size_t trained);
 // Warns if a file occurs twice among the files [from, to), which `option` names.
 void guard_repeated(const struct data_files *f, size_t from, size_t to,
@@ -35,8 +35,9 @@ int guard_outputs(const struct train_config *c, struct err *e);
 bool guard_training(const struct metrics *last, enum loss loss, uint32_t passes,
                     double lr, bool loaded);
 
-// Checks scores on other data, which `what` names: logs the share of known features, and
-// warns if that is below 5 % or the scores are worse than a guess.
+// Checks the scores of data other than the training data; `what` names the data.
+// Logs the share of known features. Warns if that share is below 5 % or the scores
+// are worse than a guess.
 void guard_scores(const struct metrics *m, const char *what, bool labels);
 
 // Warns, before a model with layers is trained, if OpenBLAS does not know this CPU.

@@ -173,7 +173,7 @@ static int measure_words(struct measuring *m, const char *columns, struct err *e
     return 0;
 }
 
-// ---------------------------------------------------------------- all of it
+// ---------------------------------------------------------------- measuring all columns
 
 // Orders lines by the drop in AUC, or by the rise of the loss if there is no AUC; equal
 // lines keep the order of slots.

@@ -34,8 +34,8 @@ void importance_free(struct importance *m);
 int importance(const struct evaluation_options *o, const char *columns,
                struct importance *ret_lines, struct metrics *ret, struct err *e);
 
-// Evaluates; measures the importance of each column, too, if the data has between 1 and
-// 256 columns, is in files and fits in memory, and `o` has no groups.
+// Evaluates the data. Also measures the importance of each column, if the data has
+// between 1 and 256 columns, is in files and fits in memory, and `o` has no groups.
 int importance_if_possible(const struct evaluation_options *o,
                            struct importance *ret_lines, bool *ret_measured,
                            struct metrics *ret, struct err *e);

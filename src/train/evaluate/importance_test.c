@@ -12,8 +12,9 @@
 #include "kit/test.h"
 #include "kit/training.h"
 
-// Slot 0 has one feature, slot 1 has none to three with values, slot 2 always has the
-// same one, slot 3 has none, and slot 4 has one that the model does not know.
+// Slot 0 has one feature, slot 1 has up to three features with values, slot 2
+// always has the same feature, slot 3 has no feature, and slot 4 has one that
+// the model does not know.
 enum { ROWS = 500, FEATURES = 40, SLOTS = 5, SEED = 7 };
 
 struct row {
@@ -80,7 +81,8 @@ static int run(struct team *team, const struct parameters *p, const char *only,
     return rc;
 }
 
-// Returns the score of example i with the features of `slots` taken from its partner.
+// Returns the score of example i if the features of `slots` are those of its partner, the
+// example with which it is swapped.
 static double score(unsigned i, unsigned slots, unsigned first)
 {
     struct shuffle partners = shuffle_make(ROWS, SEED, first);

@@ -11,8 +11,8 @@
 #include "os/log.h"
 
 enum {
-    COLUMNS_TOLD = 4, // columns that are named in warnings
-    WORDS_TOLD = 3,   // words that are named of each column
+    COLUMNS_TOLD = 4, // a warning names at most this many columns
+    WORDS_TOLD = 3,   // and at most this many words of a column
     // A column is reported if the model knows fewer than one in FEW of its features.
     FEW = 20,
     LOOK_CHUNKS = 64,

@@ -12,7 +12,7 @@ struct unseen_slot {
     uint64_t features, known;
 };
 
-// The counts of one thread.
+// The numbers of features and of known features by slot. Each thread has its own.
 struct unseen {
     struct unseen_slot *slot;
     size_t n;
@@ -24,9 +24,9 @@ int unseen_reserve(struct unseen *u, size_t slots);
 void unseen_add(struct unseen *to, const struct unseen *from);
 void unseen_free(struct unseen *u); // a zeroed struct is fine
 
-// Warns of columns of which the model knows less than 5 %, in the data that `what` names
-// and that was evaluated with `o`. Reads the beginning of the data again, if possible, to
-// name a few of the words.
+// Warns of columns of which the model knows less than 5 % of the features, in the data
+// that `what` names and that was evaluated with `o`. Reads the beginning of the data
+// again, if possible, to name a few of the words.
 void unseen_warn(const struct unseen *u, const struct evaluation_options *o,
                  const char *what);
 

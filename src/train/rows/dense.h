@@ -26,7 +26,7 @@ void dense_write(const struct model *m, const float *values, float *const *block
 struct dense {
     float *values, *gradient;
 };
-int dense_open(struct dense *d, const struct model *m); // TUG_ENOMEM
+int dense_open(struct dense *d, const struct model *m); // may return TUG_ENOMEM
 void dense_close(struct dense *d);                      // a zeroed struct is fine
 
 // Multiplies a gradient by `scale`, except for the floats of summaries, which are added
@@ -50,8 +50,8 @@ struct dense_sums {
 void dense_sums_begin(struct dense_sums *s, const struct model *m, uint32_t from,
                       uint32_t end);
 void dense_sums_close(struct dense_sums *s);
-// Returns the array to which the caller adds the gradient of this micro-batch: zeros at
-// its first call. Returns NULL if there is not enough memory.
+// Returns the array to which the caller adds the gradient of this micro-batch. The first
+// call for a micro-batch returns zeros. Returns NULL if there is not enough memory.
 float *dense_sums_micro(struct dense_sums *s, const struct kernels *k, uint8_t micro);
 
 #endif

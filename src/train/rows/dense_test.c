@@ -12,7 +12,8 @@
 #include "kit/training.h"
 #include "train/rows/parameters.h"
 
-// Returns whether a micro-batch has examples, and gets its gradient.
+// Adds a random gradient of a micro-batch to `add`. Returns false, and adds nothing, if
+// the micro-batch has no examples.
 static bool gradient_of(uint64_t round, uint32_t micro, float *add, size_t n)
 {
     if (random_below(1, round, micro, 4) == 0)
@@ -83,7 +84,8 @@ static void test_sums(void **state)
     }
 }
 
-// Uses more floats than a block has: several rows, and one array for the model.
+// The model has more floats than fit in one block, so they are in several rows.
+// dense_read copies them into one array.
 static void test_blocks(void **state)
 {
     (void)state;

@@ -93,7 +93,8 @@ void hogwild_deal(struct worker *w, size_t size, uint64_t number,
         left = left < end - first ? left : end - first;
         size_t n = left < size ? (size_t)left : size;
         size_t picked = run_pick(w, first, n, order);
-        // Without examples, because all are held out, a step would still decay the bias.
+        // If all examples are held out, no step is made, because it would
+        // still decay the bias.
         if (picked > 0)
             each(w, order, picked);
         first += n;
@@ -105,8 +106,8 @@ void hogwild_batch(struct worker *w, size_t size, uint64_t number)
     hogwild_deal(w, size, number, hogwild_step);
 }
 
-// Is called after batch b: begins copies of hot rows once the run has seen enough
-// examples, and merges them regularly.
+// Called after batch b. Makes copies of hot rows once the run has seen enough examples,
+// and merges the copies regularly.
 static void care_for_hot_rows(struct worker *w, uint64_t b)
 {
     const struct run *r = w->run;

@@ -65,8 +65,8 @@ struct hot_copies {
 };
 
 // Returns whether changes that workers made separately can be added
-// (rule_info.state_adds_up). For rules that compute a weight from its state, adding the
-// states is enough: the next update computes the weight again.
+// (rule_info.state_adds_up). For rules that compute a weight from the rule's state,
+// adding the states is enough: the next update computes the weight again.
 bool hot_adds_up(const struct model *m);
 
 // Finds, by a sample, the ids that occur in more than one of 2,048 examples. May return

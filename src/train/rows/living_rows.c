@@ -48,8 +48,8 @@ static int open_store(struct store **ret, const struct table_config *t, uint32_t
     return store_open(ret, &o, e);
 }
 
-// Makes the rows of the dense parameters. Their addresses never change, also when a save
-// is loaded.
+// Makes the rows of the dense parameters. Their addresses never change, not even
+// when a save is loaded.
 static int make_dense(struct living_rows *l, struct err *e)
 {
     size_t n = l->model.blocks;
@@ -337,7 +337,8 @@ static int living_rows_load(struct run *r, const char *dir, const struct saved_r
     return rc;
 }
 
-// Refuses a save in the middle of a cluster's pass, which one process cannot resume.
+// Refuses a save that a cluster made in the middle of a pass, because one process
+// cannot resume that pass.
 static int living_rows_resume(struct run *r, const char *dir, const struct saved_run *m,
                               struct err *e)
 {
@@ -377,7 +378,7 @@ static size_t describe(struct run *r, struct train_table ret[TRAIN_TABLES])
 }
 
 // Rows are saved only between passes (whole_passes). So a cluster can resume the run,
-// although its position within a pass has another form.
+// although a cluster describes a position within a pass in another form.
 static const struct local_rows local = {
     .begin = living_rows_begin,
     .begin_data = begin_data,

@@ -9,7 +9,7 @@
 #include "train/rows/hogwild.h"
 #include "train/rows/living_rows.h"
 
-enum { AHEAD = 16 }; // number of features ahead whose links are prefetched
+enum { AHEAD = 16 }; // links are prefetched this many features ahead
 
 // The statistics of one key in a batch.
 struct living_count {
@@ -23,14 +23,15 @@ struct living_steps {
     struct store_stepper *stepper;
     bool again;    // the examples were counted in an earlier pass
     uint64_t step; // the table's global step at this batch
-    // The distinct keys of the batch in the order they occur; `place` has the index here
-    // for each id.
+    // The distinct keys of the batch in the order in which they occur; `places` has the
+    // index in this list for each id.
     struct living_count *counts;
     struct store_arrival *arrivals; // the keys of the batch, sorted by partition
     size_t n, cap;
     uint32_t *places;
     size_t n_places;
-    // The first arrival of each partition; begins[n_parts] is the end of the last one.
+    // The index in `arrivals` of each partition's first key; begins[n_parts] is the end
+    // of the last partition.
     uint32_t *begins;
     uint32_t n_parts;
     // The partition at which this worker begins its walk; other workers begin at
@@ -121,8 +122,8 @@ static int living_steps_reserve(struct living_steps *s, size_t more)
     return 0;
 }
 
-// Counts an occurrence of a key. `place` of the id may be left over from an earlier
-// batch: then the list of this batch is shorter, or has another id at that index.
+// Counts an occurrence of a key. places[id] may be left over from an earlier batch: then
+// the list of this batch is shorter, or has another id at that index.
 static inline void count_key(struct living_steps *s, uint32_t id, uint32_t clicks,
                              uint32_t slot)
 {
@@ -378,8 +379,8 @@ static size_t living_steps_find(const _Atomic uint32_t *handles, struct table_sl
     return missing;
 }
 
-// Does what `find` does, for a worker that has copies of some rows. Does not read the
-// shared rows of which it has copies.
+// Does what living_steps_find does, for a worker that has copies of some rows. Does not
+// read the shared rows of which the worker has copies.
 static size_t find_copies(const _Atomic uint32_t *handles, struct table_slabs slabs,
                           size_t bytes, const struct hot_copies *hot, bool second,
                           const uint32_t *ids, size_t n, float **ret)

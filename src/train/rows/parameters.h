@@ -26,7 +26,7 @@ int parameters_open_packed(struct parameters *p, const struct model_options *o,
                            struct err *e);
 void parameters_close(struct parameters *p);
 
-// Opens *ret as a copy of all rows (for the best pass).
+// Opens *ret as a copy of all rows; used to keep the rows of the best pass.
 int parameters_clone(struct parameters *ret, const struct parameters *p, struct err *e);
 
 // Gets the ids of keys for dataset_load; ctx is a struct parameters. Makes a row for each

@@ -9,7 +9,7 @@ struct table_config run_living_defaults(const struct model_options *o)
 {
     struct table_config t = table_config_defaults();
     (void)table_config_set(&t, "accessor", "sparse",
-                           NULL); // sets the accessor's other settings, too
+                           NULL); // also sets the accessor's other settings
     t.accessor.rule = o->linear;
     t.accessor.extra = o->latent;
     // The prior needs a count of updates, which rows with a lifecycle do not have.
@@ -45,11 +45,12 @@ bool run_steps_in_place(const struct train_config *c)
     // while others are pushed.
     if (c->publish != NULL)
         return false;
-    // Only a server has clocks and deterministic sums; and --rules can ask for it
-    // explicitly.
+    // Only a server has clocks and deterministic sums; and --rules can ask
+    // for a server explicitly.
     if (k->mode != CONFIG_ASYNC || c->deterministic || k->rules != TRAIN_RULES_AUTO)
         return false;
-    // Saves in the middle of a pass record pieces of the data that workers have done.
+    // Saves in the middle of a pass record which pieces of the data are done, as only the
+    // workers of servers know.
     if (c->save_batches != 0)
         return false;
     // Only a server reads rows from disk when they are asked for.

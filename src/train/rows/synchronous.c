@@ -397,7 +397,7 @@ static float bias_gradient(const struct run *r)
     return sum[0];
 }
 
-// The number of rows to which their rule is applied at a time.
+// The update rule is applied to this many rows at a time.
 enum { STRIP = 64 };
 
 static void apply_strip(struct worker *w, struct entry *const *entries, size_t n,

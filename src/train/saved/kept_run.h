@@ -18,7 +18,7 @@ struct kept_run {
     uint64_t examples;      // examples of the previous pass; 0: there was none
     uint64_t trained;       // examples in all passes so far
     uint64_t saved_batches; // batches of the run at its last save
-    // How many batches ahead the place of a save is chosen.
+    // The place of a save in the pass is chosen this many batches ahead.
     uint64_t ahead;
     uint64_t steps;         // number of batches that the servers had counted
     uint64_t epochs_before; // passes before the run was resumed
@@ -27,7 +27,7 @@ struct kept_run {
 
 void kept_run_free(struct kept_run *k); // a zeroed struct is fine
 
-// Writes the note as JSON, which the caller frees.
+// Writes *k as JSON, which the caller frees.
 int kept_run_print(const struct kept_run *k, char **ret, struct err *e);
 // Reads a text of kept_run_print. Returns TUG_EDATA if it is damaged.
 int kept_run_parse(struct kept_run *ret, const char *text, size_t n, struct err *e);

@@ -292,8 +292,9 @@ static enum rule_kind kind_of(const json_t *rule, enum rule_kind otherwise)
     return name != NULL && rule_find(name, &kind, NULL) == 0 ? kind : otherwise;
 }
 
-// Returns the options that a model has when only the model, its optimizers and its rate
-// are given. NULL if this version does not know the model, or there is not enough memory.
+// Returns the options that a model has when only the model, its optimizers and its
+// learning rate are given. NULL if this version does not know the model, or there
+// is not enough memory.
 static json_t *defaults_of(const json_t *options)
 {
     const json_t *rule = json_object_get(options, "linear"),
@@ -337,7 +338,7 @@ static bool same_value(const json_t *a, const json_t *b)
 }
 
 // Returns whether the option belongs to the linear rule. The rule of the vectors has only
-// one option of its own, its rate.
+// one option of its own: its learning rate.
 static bool is_of_linear(const char *name, const struct side *then,
                          const struct side *now)
 {
@@ -437,7 +438,7 @@ int run_options_same(const struct saved_options *then, const struct saved_option
             : " (--init-from needs the same model, sizes and optimizer, too)");
 }
 
-// Copies a value, if it is there.
+// Copies the member `from_name` of `from`, if it exists.
 static void copy_value(json_t *to, const char *name, const json_t *from,
                        const char *from_name)
 {
@@ -461,7 +462,7 @@ static json_t *shape_to_json(const struct saved_options *o, bool layers)
     }
     if (ops->needs_fields)
         copy_value(ret, "fields", all, "fields");
-    if (layers) { // NULL in models without layers
+    if (layers) { // `of_layers` is NULL in models without layers
         copy_value(ret, "hidden", of_layers, "hidden");
         copy_value(ret, "cross", of_layers, "cross");
         copy_value(ret, "batch-norm", of_layers, "batch-norm");

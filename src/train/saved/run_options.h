@@ -30,8 +30,9 @@ int run_options_differ(const struct saved_options *then, const struct saved_opti
                        const struct options *typed, char ret[RUN_OPTIONS_TEXT_MAX],
                        struct err *e);
 
-// Returns 0 if a run with options `now` would continue exactly like `then`; TUG_EUSAGE
-// names the options that differ. If `typed` is not NULL, only those in it count.
+// Returns 0 if a run with the options `now` would continue exactly like a run with the
+// options `then`; else TUG_EUSAGE, with the options that differ. If `typed` is not NULL,
+// only options that it contains count.
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
                      const struct options *typed, struct err *e);
 
@@ -53,7 +54,7 @@ int run_options_same_net(const struct model_options *then,
 int run_options_print(const struct train_config *c, char **ret, struct err *e);
 
 // Checks that this process has the options in the driver's text. Returns TUG_EUSAGE with
-// those that differ; TUG_EDATA if it is not such a text.
+// those that differ; TUG_EDATA if the text is not one of run_options_print.
 int run_options_agree(const struct train_config *c, const char *text, size_t n,
                       struct err *e);
 

@@ -209,8 +209,8 @@ int saved_write(const char *out, struct team *team,
     TRY(file_make_dir(out, e));
     TRY(save_begin_locked(out, SAVE_CHECKPOINT, &m, dir, e));
     struct files_job j = {.dir = dir, .error_taken = ATOMIC_FLAG_INIT};
-    // A model with a `save` function sets the step itself: it counts more than the
-    // batches of this run.
+    // A model with a `save` function sets the step itself, because its step counts more
+    // than the batches of this run.
     m.step = model->save == NULL ? run->at.batches : 0;
     int rc = model->save != NULL ? model->save(model->ctx, dir, &m, run, e)
                                  : write_tables(&j, &m, team, roles, e);

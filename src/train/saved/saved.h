@@ -81,8 +81,8 @@ int saved_read(struct saved_run *ret, const char *dir, struct err *e);
 int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const char *out,
                       struct err *e);
 
-// Opens *ret and loads the rows of a role into it, for a delta together with the saves
-// that it builds on. Returns an error that names a damaged file.
+// Opens *ret and loads the rows of a role into it. If the save is a delta, also loads the
+// saves on which it builds. Returns an error that names a damaged file.
 int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
                struct team *team, struct parameters *ret, struct err *e);
 

@@ -79,8 +79,8 @@ struct copying {
     struct numbering *known; // receives the keys; may be NULL
 };
 
-// Copies a row of a save, or fills in the second group of `row` from an extra row, which
-// comes after its row.
+// Copies a row of a save, or fills in the second group of `row` from an extra row. A save
+// has an extra row after the row to which it belongs.
 static void copy_row(const struct copying *x, enum rows_kind kind, const float *from,
                      float *row)
 {

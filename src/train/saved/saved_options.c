@@ -31,8 +31,8 @@ static json_t *put_word(bool second, const char *words)
 #define get_f32(f, o, name, none) (float)json_read_real(f, o, name)
 #define get_hex(f, o, name, none) json_read_hex(f, o, name)
 
-// Reads a field that has one of two words. Returns whether it has the second one; records
-// an error if it has neither.
+// Reads a field that has one of two words. Returns whether it has the second word;
+// records an error if it has neither word.
 static bool get_word(struct json_fields *f, const json_t *o, const char *name,
                      const char *words)
 {
@@ -219,7 +219,7 @@ void saved_options_from_json(struct saved_options *ret, json_t *o, struct json_f
     ret->streaming = get_word(f, o, "data-in", "memory stream");
     ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
     ret->valid_part.share = json_read_real(f, o, "valid");
-    // Older saves lack the field: they began at 0.
+    // Older saves lack the field: their examples for validation began at 0.
     if (json_object_get(o, "valid-from") != NULL)
         ret->valid_part.from = json_read_real(f, o, "valid-from");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));

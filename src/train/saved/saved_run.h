@@ -76,7 +76,7 @@ struct saved_run {
     bool has_best;
     double best_loss;
     uint32_t best_epoch, passes_since_best;
-    union { // metrics of the first label, and of each label
+    union { // best_valid is best_valids[0], the metrics of the first label
         struct metrics best_valid, best_valids[LABELS_MAX];
     };
     // For a save in the middle of a cluster's pass: the positions of the readers as JSON
