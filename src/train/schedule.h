@@ -36,9 +36,9 @@ struct schedule {
 // on every machine.
 double schedule_factor(const struct schedule *s, double passes);
 
-// Returns the batches between two changes of the rate, a hundredth of a pass. The rate
-// changes only at these steps, so it does not depend on where a stretch of batches ends
-// (at a save, a line of progress, a signal).
+// Returns the number of batches between two changes of the learning rate, a hundredth of
+// a pass. The rate changes only at these steps, so it does not depend on where a stretch
+// of batches ends (at a save, a line of progress, a signal).
 static inline uint64_t schedule_step(uint64_t batches)
 {
     return batches / 100 + 1;

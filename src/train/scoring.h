@@ -22,7 +22,8 @@ int scoring_swap(struct run *r, struct err *e);
 int scoring_validate(struct run *r, uint64_t examples, struct metrics *ret,
                      struct err *e);
 
-// Fills in the result's metrics of --test, of the best pass if there was validation.
+// Fills in the result's metrics of --test, scored by the rows of the best pass if
+// there was validation.
 int scoring_test(struct run *r, struct train_result *result, struct err *e);
 
 #endif

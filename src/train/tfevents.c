@@ -131,7 +131,8 @@ static uint32_t crc32c(const void *bytes, size_t n)
     return ~crc;
 }
 
-// The format stores CRCs masked: a CRC of bytes that contain their own CRC is a constant.
+// The format stores CRCs masked, because the CRC of bytes that end with their own
+// CRC is always the same.
 static uint32_t masked_crc(const void *bytes, size_t n)
 {
     uint32_t crc = crc32c(bytes, n);
@@ -311,8 +312,8 @@ const struct err *tfevents_failed(const struct tfevents *t)
     return t->failed.text[0] != '\0' ? &t->failed : NULL;
 }
 
-// Refuses a directory inside --out. A new run needs an --out without other files, also if
-// it begins again after it was killed before its first save.
+// Refuses a directory inside --out. A new run needs an --out without other files, even
+// one that begins again because it was killed before its first save.
 static int check_outside(const char *dir, const char *out, struct err *e)
 {
     char of_out[FILE_PATH_MAX], of_dir[FILE_PATH_MAX];

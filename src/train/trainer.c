@@ -314,7 +314,7 @@ static void fill_result(struct run *r, struct train_result *result)
 }
 
 // Checks the columns of all files before the training, not after it. Checks them
-// together, because only one of them can be standard input.
+// together, because only one of the files can be standard input.
 static int check_paths(const struct run *r, struct err *e)
 {
     static const struct path_list none;

@@ -832,9 +832,9 @@ static void *run_saver(void *arg)
     return NULL;
 }
 
-// A save in the middle of a pass waits while another save is in progress, and workers
-// send its marks only after that save has ended. Otherwise their pushes after the marks
-// would wait for the end of the other save.
+// A save in the middle of a pass waits while another save is in progress: workers send
+// the marks of the new save only after the other save has ended. Otherwise the workers'
+// pushes after the marks would wait for the end of the other save.
 static void test_mark_waits_for_the_turn(void **state)
 {
     (void)state;

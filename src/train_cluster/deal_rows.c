@@ -198,7 +198,7 @@ static int put_row(struct deal_rows *d, uint64_t key, const char *head, size_t h
     return ++r->n < AT_ONCE ? 0 : send_rows(d, e);
 }
 
-// Bytes of text in the first row of a cell, which has the head, too.
+// Bytes of text in the first row of a cell. That row also has the head.
 enum { FIRST_BYTES = DEAL_ROW_BYTES - sizeof(struct head) };
 
 static int put_cell(struct deal_rows *d, uint64_t key, const char *text, size_t len,
@@ -319,7 +319,8 @@ static int take_heads(struct deal_rows *d, struct cursor *c, const struct dealt_
     for (size_t i = 0; i < n; i++) {
         if (at[i].file < c->file)
             continue;
-        // The row is missing, or no cell of the file says that it is the last one.
+        // The cell's row is missing, or all cells of the file were tried and none
+        // says that it is the last.
         if (at[i].file > c->file || !d->found[i])
             return missing(d, &at[i], e);
         TRY(add_cell(d, &at[i], r->values + i * DEAL_WIDTH, e));
@@ -345,7 +346,8 @@ static int take_rows(struct deal_rows *d, struct err *e)
     return 0;
 }
 
-// Pulls the rows after the heads, for the cells from `first` on.
+// Pulls the other rows of the cells from `first` on. The first row of each cell, with its
+// head, was pulled before.
 static int fill_cells(struct deal_rows *d, uint32_t bucket, size_t first, struct err *e)
 {
     struct request *r = &d->requests[0];

@@ -23,7 +23,7 @@ static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 // Tells the scheduler how to read the data: as described in the save with which the run
 // begins, or, without a save, as the workers find out. Also sends the run's options,
-// which workers must have, too, except those from the save.
+// without those from the save; workers must have the same options.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
@@ -234,7 +234,8 @@ static int open_pass(struct run *r, uint64_t pass, const struct train_result *re
     if (!d->began)
         d->saved_batches = d->batches_before + resumed;
     d->began = true;
-    // If this driver goes on with the pass, the pass is open, and its clock has moved on.
+    // If this driver goes on with an open pass, the clock must not be set back to
+    // the pass's first batch.
     if (sync && d->goes_on == 0)
         TRY(driver_set_clock(d, pass << 32 | from->first, e));
     struct buf note = BUF_INIT(WIRE_BYTES_MAX);
@@ -256,7 +257,7 @@ static int open_pass(struct run *r, uint64_t pass, const struct train_result *re
         rc = client_ask(d->remote.client, MSG_PASS, &m, take_state, &s, e);
     if (rc == 0 && s.rc != 0)
         rc = damaged(e);
-    // A driver that was killed may have left a save unfinished.
+    // Ends a save that a killed driver may have left unfinished.
     if (rc == 0 && d->goes_on != 0)
         rc = client_ask(d->remote.client, MSG_CUT, &(struct msg_cut){0}, NULL, NULL, e);
     buf_free(&note);

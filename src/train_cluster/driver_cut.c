@@ -207,7 +207,8 @@ static int driver_cut_write_rows(struct driver *d, struct client_save *s,
     TRY(s->clock != 0 ? follow_clock(d, ts, e) : client_wait(d->remote.client, ts, e));
     if (d->cut.pass == 0)
         return 0;
-    // The number is an estimate by the examples, as progress lines show it.
+    // With marks, the number of batches is estimated from the number of examples,
+    // as in progress lines.
     uint64_t batches = s->marked ? d->cut.examples / run->options.batch : d->cut.first;
     run->at.batches = d->batches_before + batches;
     return driver_set_readers(run, &d->cut, e);

@@ -49,10 +49,11 @@ struct driver_position {
 // State of publishing (driver_publish.c).
 struct driver_published {
     char below[FILE_PATH_MAX]; // the servers' name of the directory of --publish
-    int lock;   // lock of that directory, so that no other run publishes there
+    int lock; // lock of the directory of --publish, so that no other run publishes there
     double due; // time (clock_seconds) of the next save
     bool
-        // Whether a delta can follow: the newest save in that directory is one of this run.
+        // Whether a delta can follow, because this run made the newest save in the
+        // directory of --publish.
         based;
     uint32_t deltas; // deltas since the last base
 };
@@ -129,7 +130,7 @@ int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
 int driver_set_readers(struct saved_run *run, const struct driver_position *p,
                        struct err *e);
 // Appends the note of the pass that is opened now, by which another driver could go on
-// with it. Appends nothing if the scheduler keeps no notes (driver_note.c).
+// with that pass. Appends nothing if the scheduler keeps no notes (driver_note.c).
 int driver_note(struct run *r, uint64_t pass, const struct train_result *result,
                 struct buf *to, struct err *e);
 // Sets the driver's state to that in the note of the open pass.

@@ -10,7 +10,7 @@
 
 #define NO_SUM UINT32_MAX
 
-enum { AHEAD = 16 }; // features whose marks are prefetched ahead
+enum { AHEAD = 16 }; // marks are prefetched this many features ahead
 
 int exchange_keys_open(struct exchange_keys *k, struct err *e)
 {
@@ -52,7 +52,8 @@ static int reserve_marks(struct exchange_keys *k, size_t n)
 
 static void begin_batch(struct exchange_keys *k)
 {
-    // The number has overflowed: clears all entries, because an old number could look new.
+    // The batch number has overflowed: clears all marks, because an old
+    // number could look new.
     if (++k->batch == 0) {
         memset(k->marks, 0, k->cap * sizeof(*k->marks));
         k->batch = 1;
@@ -554,8 +555,9 @@ static int push_part(struct exchange *x, const struct exchange_push *p, uint32_t
     push.id_group = p->id_group * x->n_parts + i;
     push.id_low = p->id_low * x->n_parts;
     push.examples = i == 0 ? p->examples : 0;
-    // Saves of features with a lifecycle wait until both tables have come to the same
-    // batch, on every loop. So loops without dense parameters must be told, too.
+    // Saves of features with a lifecycle wait until both tables have come to
+    // the same batch, on every loop. So loops that have no dense parameters
+    // must get the push as well.
     push.fixed_keys = !x->lives;
     x->pushes[1 + i] = client_push(x->client, &push, e);
     part->pushed = x->pushes[1 + i] != 0;

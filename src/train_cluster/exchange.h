@@ -65,11 +65,11 @@ int exchange_local_open(struct exchange_local *o, const struct model *m, bool we
                         struct err *e);
 void exchange_local_close(struct exchange_local *o); // a zeroed one is fine
 
-// If servers apply the rules and do not wait for all of a batch (as in sync mode), many
-// dense parameters are transferred in parts of whole blocks. The parts that a model reads
-// first are pulled first, and those whose gradients are complete first are pushed first.
-// Each part of a batch is a push of its own, so a model must have the same parts in all
-// workers.
+// If servers apply the rules and, unlike in sync mode, do not wait for all of a batch,
+// many dense parameters are transferred in parts of whole blocks. The parts that a
+// model reads first are pulled first, and those whose gradients are complete first are
+// pushed first. Each part of a batch is a push of its own, so a model must have the
+// same parts in all workers.
 enum {
     EXCHANGE_PARTS = 8,
     EXCHANGE_PART_BLOCKS = 64, // smallest number of blocks in a part
