@@ -157,7 +157,7 @@ static void answers_nobody_reads(void **state)
     peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
     run_for(100 * MILLIS);
     assert_int_equal(before, lone.w.heard[MSG_APP]);
-    // The server closes links of peers that do not read.
+    // The budget is short, so the server closes links of peers that do not read.
     assert_true(budget_short(b, clock_ns()));
     budget_give(b, BUDGET_QUEUED, most / 2);
     lone_node_greet(&lone, LONE_TOOL, 0, 0); // lets the server's van run
@@ -199,7 +199,7 @@ static void asker_before_its_roster(void **state)
     run_for(MILLIS);
     assert_int_equal(1, asked);
     assert_int_equal(LONE_NEW, asked_by);
-    // The roster never lists this node.
+    // The roster never lists this second node: its request is refused.
     lone_node_greet(&lone, LONE_FIRST, LONE_NEW + 2, 106);
     peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
     uint64_t refusals = lone.w.heard[MSG_ERROR];
@@ -253,7 +253,8 @@ static void twice_at_a_barrier(void **state)
     come(LONE_FIRST, 4);
     come(LONE_FIRST, 3);
     come(LONE_SECOND, 3);
-    assert_non_null(lone.n.reached); // only the barrier of customers 4 is left
+    // Only the barrier of customers with number 4 is left.
+    assert_non_null(lone.n.reached);
     assert_null(lone.n.reached->next);
 }
 

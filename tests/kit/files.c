@@ -197,7 +197,8 @@ void files_copy_dir(const char *from, const char *to)
         struct stat st;
         assert_int_equal(stat(source, &st), 0);
         if (S_ISDIR(st.st_mode)) {
-            // One level only: the paths of files_path must stay valid.
+            // Directories may be one level deep only, because each level uses further
+            // paths of files_path.
             files_copy_dir(source, target);
             continue;
         }

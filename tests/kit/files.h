@@ -14,15 +14,15 @@
 enum { FILES_PATH = 256 };
 
 // Group fixtures: make a folder, and remove it with its files at the end.
-// files_begin_in_memory puts it into memory if possible, for tests that would spend long
-// on syncing a disk.
+// files_begin_in_memory puts the folder into memory if possible, for tests that would
+// spend long on syncing a disk.
 extern char files_dir[FILES_PATH];
 int files_begin(void **state);
 int files_begin_in_memory(void **state);
 int files_end(void **state);
 
-// files_path formats a path; files_in formats one below the folder. The result is valid
-// until sixteen more paths were made.
+// files_path formats a path; files_in formats a path below the folder. The result is
+// valid until sixteen more paths were made.
 const char *files_path(const char *format, ...) FILES_PRINTF(1);
 const char *files_in(const char *format, ...) FILES_PRINTF(1);
 
@@ -43,7 +43,7 @@ size_t files_list(const char *dir, char names[][64], size_t max);
 bool files_same(const char *a, const char *b);
 
 // Returns the number of temporary files, which would still be renamed, in an existing
-// directory. ret_path gets the path of one of them, unless it is NULL.
+// directory. If ret_path is not NULL, it gets the path of one of them.
 int files_beside(const char *dir, char ret_path[FILE_PATH_MAX]);
 
 // Checks that the directory has no temporary file, and no file that is about to be

@@ -32,7 +32,8 @@ void guest_open(void);
 void guest_say(uint16_t type, const void *msg);
 void guest_say_hello(uint64_t cluster);
 void guest_close(void);
-// Joins as a node. The node has no struct member; the test makes its messages itself.
+// The guest joins as a node, without a `struct member`: the test makes the guest's
+// messages itself.
 void guest_join_with(enum wire_role role, uint64_t number);
 void guest_join_as(enum wire_role role);
 

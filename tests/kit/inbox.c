@@ -85,7 +85,8 @@ bool inbox_post(struct inbox *b, struct item *i)
     return alive;
 }
 
-// Returns an item to its sender, as `kind`, from `self` and its link.
+// Sends an item back to its sender, as an item of kind `kind` from the end `link` of the
+// inbox `self`.
 bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link)
 {
     struct inbox *to = i->from;

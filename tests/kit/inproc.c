@@ -26,7 +26,8 @@ struct link {
     van_link number, peer_link;
     struct inbox *peer; // the other end's inbox; NULL while the link dials
     struct item *bye;   // tells the peer that the link has ended
-    struct item *dial;  // the item of the dial; NULL while it is in the other's inbox
+    // The item of the dial; NULL while this item is in the inbox of the other van.
+    struct item *dial;
     uint64_t began, deadline, again, backoff;
     uint64_t heard;                // time of the last message that arrived
     char address[VAN_ADDRESS_MAX]; // the peer's address
@@ -104,7 +105,7 @@ static void stop_dialing(struct inproc_van *v, struct link *l)
         *at = l->next;
 }
 
-// Removes the link from the van; its memory stays until no handler runs.
+// Removes the link from the van; its memory is freed later, when no handler runs.
 static void drop(struct inproc_van *v, struct link *l)
 {
     if (l->peer == NULL)

@@ -25,18 +25,18 @@ void joins_server(const char *name, const char *more);
 // Drains the server of this rank, and waits until it has left.
 void joins_drain(unsigned rank);
 
-// Replaces all servers of the run, one after the other. The new ones are "third" and
-// "fourth". The second of the first two is drained by the command, or by a signal. `more`
-// are options of the new ones.
+// Replaces all servers of the run, one after the other. The new servers are "third" and
+// "fourth". The server "first" is drained by the command, "second" by the command or by a
+// signal. `more` are options of the new servers.
 void joins_change_all(bool by_signal, const char *more);
 
-// Waits until the run has ended well, and then all others with these names (NULL ends the list).
-// e2e_out is the output of the run.
+// Waits until the run has ended well, and then for the end of the processes with these
+// names (NULL ends the list). e2e_out is the output of the run.
 void joins_end(const char *const *others);
 
 // Waits for all processes with these names, whatever their exit status.
 void joins_wait(const char *const *names);
 
-unsigned joins_port(void); // of the scheduler
+unsigned joins_port(void); // port of the scheduler
 
 #endif

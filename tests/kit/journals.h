@@ -11,9 +11,9 @@
 struct memory_journal {
     struct journal base;
     struct buf groups; // each with its length (u64) in front
-    uint64_t commits;  // so far, also those that failed
-    // The number of commits after which the writes fail; `keeps`: the first one that
-    // fails is durable all the same, as when the process ends right after it.
+    uint64_t commits;  // number of commits so far, including failed ones
+    // The number of commits after which the writes fail; `keeps`: the first commit that
+    // fails is nevertheless durable, as when the process ends right after this commit.
     uint64_t fails_after;
     bool keeps;
     bool waits; // it is not known whether the journal belongs to this scheduler

@@ -37,9 +37,9 @@ static inline void kept_changes(struct kept_rows *k, struct leases *l)
     assert_int_equal(leases_rows(l, false, &k->row, kept_put, k), 0);
 }
 
-// Closes the leases, and returns others that have read their rows. If `anew`, they are
-// read from a journal that was written anew, which has each row once; otherwise from all
-// rows that were ever written.
+// Closes the leases, and returns new leases that have read their rows. If `anew`, the
+// rows come from a journal that was written anew, which has each row once; otherwise all
+// rows that were ever written are read.
 static inline struct leases *kept_again(struct kept_rows *k, struct leases *l, bool anew)
 {
     struct leases *other;

@@ -16,7 +16,7 @@ enum {
     LONE_WORKERS = 3,
     LONE_NEW = LONE_WORKER + 6
 };
-#define LONE_BYTES ((uint64_t)16 << 20) // bytes of its budget
+#define LONE_BYTES ((uint64_t)16 << 20) // the node's budget of memory, in bytes
 // The other nodes: worker LONE_WORKER, another worker whose id is 2 higher, a dead one
 // whose id is 4 higher, a tool, a peer that has not joined, and the scheduler.
 enum { LONE_FIRST, LONE_SECOND, LONE_DEAD, LONE_TOOL, LONE_STRANGER, LONE_SCHEDULER };

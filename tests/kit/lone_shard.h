@@ -61,7 +61,7 @@ struct lone {
     // Index of the allocation that fails while the next messages are handled; -1: none
     // fails.
     long fault_after;
-    bool faulted;              // that allocation has failed
+    bool faulted;              // the allocation that `fault_after` chose has failed
     van_link closed;           // the last link that the shard has closed
     uint64_t unread[WORKERS];  // bytes that each worker has not read yet
     uint64_t unread_by_others; // bytes that each other peer has not read yet

@@ -21,7 +21,7 @@ uint64_t parcel_bytes(const struct parcel *p); // size of its frame in bytes
 const char *parcel_name(const struct parcel *p);
 
 // Decodes the message and calls the handler's `place` and `message`. Returns TUG_EDATA if
-// it cannot be decoded.
+// the message cannot be decoded.
 int parcel_deliver(struct parcel *p, const struct van_handler *h, van_link link,
                    uint64_t now, struct err *e);
 

@@ -146,7 +146,7 @@ void peer_hello(struct peer *p, enum wire_role role)
                           .node = p->node,
                           .session = p->session,
                           .version = wire_text("0")};
-    // A node with a session sends the proof of it; the scheduler's key is zeros.
+    // A node with a session sends a proof of this session; the scheduler's key is zeros.
     const struct van_trust trust = van_trust(p->van, p->link);
     const struct proof_of whose = {p->session, p->node, (uint8_t)role};
     uint8_t secret[MAC_BYTES], proof[MAC_BYTES];

@@ -58,7 +58,8 @@ void peer_hello(struct peer *p, enum wire_role role);
 // tool.
 void peer_greet(struct peer *p, const char *address, uint32_t node, uint64_t session);
 
-// The peer `scheduler` admits the server that has connected to it as this node.
+// Lets the peer `scheduler` admit the server that has connected to this peer; the server
+// becomes this node.
 void peers_let_in(struct peers *w, int scheduler, uint32_t node, uint64_t session);
 // Adds a node to a roster.
 void peers_put_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,

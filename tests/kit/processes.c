@@ -74,7 +74,7 @@ int cluster_begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    // A launcher writes the scheduler's address there.
+    // A launcher writes the scheduler's address to this directory.
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     // Processes that a launcher leaves behind become children of this process, which
     // looks for them.
@@ -266,7 +266,7 @@ static const char *await(const char *name, const char *wanted)
     char text[256], path[64];
     struct process *p = find(name);
     assert_non_null(p);
-    // Copied, since the memory may be that of files_path.
+    // Copied, because `wanted` may be in memory that files_path uses again.
     snprintf(text, sizeof(text), "%s", wanted);
     snprintf(path, sizeof(path), "%s.err", name);
     double until = cluster_now() + CLUSTER_PATIENCE;

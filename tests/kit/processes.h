@@ -47,7 +47,7 @@ void cluster_signal(const char *name, int number);
 void cluster_none_left(void);
 
 // cluster_node reads the process id of a node ("worker 1") from the output of a scheduler
-// or its launcher, and waits until it is there.
+// or its launcher, and waits until the output has this id.
 pid_t cluster_node(const char *name, const char *node);
 // cluster_pid returns the id of the process with this name; cluster_port reads the
 // scheduler's port.

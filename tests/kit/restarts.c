@@ -14,7 +14,8 @@
 enum { RESTARTS = 0x600, REPLACED };
 enum { MOST_DEATHS = 6, ROWS_MAX = 1 << 24 };
 
-// All members learn of a scheduler within this time from a server that has joined it.
+// Within this time, all members learn of a new scheduler from a server that has joined
+// that scheduler.
 #define HEARD_NS (3 * SECOND)
 // The time in which workers connect to servers when all have joined.
 #define LINKS_NS (SECOND / 2)
@@ -96,7 +97,7 @@ static int start(struct stage *s, struct err *e)
     char address[VAN_ADDRESS_MAX];
     o.journal = &r->users[r->starts % RESTARTS_MOST].base;
     o.pid = (uint32_t)(10000 + r->starts);
-    if (r->starts > 1) // its clock may have been set back
+    if (r->starts > 1) // the clock of the new process may have been set back
         o.session_base = draw(s, 2 * o.session_base);
     TRY(scheduler_open(&fresh, &o, e));
     check_rows(s, fresh);
@@ -119,7 +120,7 @@ static int start(struct stage *s, struct err *e)
 int restarts_open(struct stage *s, const struct scheduler_options *o, struct err *e)
 {
     struct restarts *r = &s->restarts;
-    restarts_close(s); // closes the scheduler of the life before
+    restarts_close(s); // ends a replaced scheduler of the previous life
     *r = (struct restarts){.on = true, .options = *o, .draws = r->draws};
     TRY(disk_open(&r->disk, s->o->seed, e));
     r->left = 1 + (uint32_t)draw(s, MOST_DEATHS);
@@ -129,7 +130,7 @@ int restarts_open(struct stage *s, const struct scheduler_options *o, struct err
     return 0;
 }
 
-// The process of a scheduler that was replaced ends.
+// Ends the process of a scheduler that was replaced.
 static void end_old(struct stage *s)
 {
     struct restarts *r = &s->restarts;
@@ -153,7 +154,8 @@ void restarts_close(struct stage *s)
     disk_close(&s->restarts.disk);
 }
 
-// Breaks the links between the scheduler and a server. Returns false if it knows none.
+// Breaks the links between the scheduler and a server. Returns false if no server has
+// joined.
 static bool lose_sight(struct stage *s)
 {
     uint64_t first = random_below(s->o->seed, REPLACED, 400 + s->restarts.deaths,
@@ -170,7 +172,7 @@ static bool lose_sight(struct stage *s)
     return false;
 }
 
-// Stops the scheduler, which will go on after another one was started.
+// Stops the scheduler, which will continue after another scheduler was started.
 static void stop_for_a_while(struct stage *s)
 {
     struct restarts *r = &s->restarts;
@@ -205,8 +207,8 @@ static void be_away(struct stage *s)
         r->start_at += draw(s, 20 * SECOND);
 }
 
-// Breaks the links of a server that has joined the newer scheduler, whose generation it says
-// when the others greet it again.
+// Breaks the links of a server that has joined the newer scheduler. When other members
+// connect to this server again, it tells them the generation of the newer scheduler.
 static void let_tell(struct stage *s)
 {
     struct van *v = s->servers[s->restarts.seer].van;
@@ -225,7 +227,7 @@ static void try_to_start(struct stage *s)
     int rc = disk_again(&r->disk, &r->users[(r->starts + 1) % RESTARTS_MOST], &e);
     if (rc == 0) {
         r->starts++;
-        plan(s); // it may die while it starts
+        plan(s); // the scheduler may die while it starts
         rc = start(s, &e);
     }
     if (rc != 0 && r->disk.died)

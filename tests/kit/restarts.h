@@ -24,8 +24,9 @@ enum { RESTARTS_MOST = 16 }; // more schedulers than a world has
 
 struct restarts {
     bool on;
-    // From a death to the next start; the scheduler of the stage is the dead one, which must
-    // only be looked at.
+    // True from a death of the scheduler to the next start. In this time the scheduler of
+    // the stage is the dead one: its state may be read, but none of its functions may be
+    // called.
     bool down;
     struct sim_disk disk;
     struct disk_user
@@ -33,8 +34,8 @@ struct restarts {
     struct scheduler *old;    // a scheduler that was replaced but still runs; NULL: none
     struct van *old_van;
     uint64_t old_until;
-    struct sim_disk copy; // its copy of the disk
-    uint32_t seer;        // the server that has lost it
+    struct sim_disk copy; // the old scheduler's copy of the disk
+    uint32_t seer;        // index of the server that has lost the old scheduler
     uint64_t told_at;     // time at which the other members learn of the next scheduler
     uint64_t replaced;    // number of schedulers that were replaced while they ran
     // The rows that the next scheduler must have; `knows`: these rows are known.
@@ -49,7 +50,7 @@ struct restarts {
 
 // Opens the first scheduler, with its journal.
 int restarts_open(struct stage *s, const struct scheduler_options *o, struct err *e);
-void restarts_close(struct stage *s); // before the scheduler is closed
+void restarts_close(struct stage *s); // call this before the scheduler is closed
 // Lets the scheduler die, or start, if its time has come.
 void restarts_look(struct stage *s);
 // Returns whether the scheduler of this world, which does not die otherwise, goes on with a copy
@@ -57,7 +58,7 @@ void restarts_look(struct stage *s);
 // that a process has died, and its workers must work for ten seconds, since only a worker
 // that works hears from a server.
 bool restarts_parts(const struct stage *s);
-// No death follows.
+// Lets no scheduler die any more.
 void restarts_end(struct stage *s);
 
 #endif

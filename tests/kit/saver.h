@@ -14,7 +14,7 @@ struct sim_saver_options {
     const char *dir;    // the servers' save root; the saver uses a directory below it
     const char *config; // settings of the table
     uint32_t table, partition_bits;
-    uint64_t bugs; // of the saver: cluster/bugs.h
+    uint64_t bugs; // injected bugs of the saver: see cluster/bugs.h
     // Checks the contents of a save that was committed.
     void (*check)(void *ctx, struct store *s);
     void *ctx;

@@ -37,14 +37,16 @@ struct seeds_run {
 
 struct seeds_bug {
     int bug; // enum bug (cluster/bugs.h), or N_BUGS and up for bugs of the world's own code
-    const char *name; // of the world's own; NULL: the name in cluster/bugs.h
+    // Name of a bug of the world's own code; NULL: the bug has its name in
+    // cluster/bugs.h.
+    const char *name;
     // The seed from which the test searches first if few seeds bring the bug out; else 0.
     uint64_t near;
 };
 
 struct seeds {
     const char *program;
-    struct seeds_bug bugs[SEEDS_BUGS]; // those that the test must find; ends with NO_BUG
+    struct seeds_bug bugs[SEEDS_BUGS]; // bugs that the test must find; ends with NO_BUG
     struct seeds_bug state_bugs[SEEDS_BUGS]; // the same of --state
     const char *counted[SEEDS_COUNTS];       // names of the counts
     const struct stage_world *world;         // kit/stage.h

@@ -156,7 +156,7 @@ static void close_end(struct sim *s, struct sim_end *end)
 {
     struct sim_conn *c = end->conn;
     links_remove(&end->van->links, end->number);
-    // Kept, since messages that this end has sent are still under way.
+    // Keeps the role, because messages that this end has sent are still under way.
     end->role = end->van->role;
     end->van = NULL;
     end->open = false;

@@ -19,7 +19,7 @@ struct sim_event {
     uint64_t time, number;
     enum sim_kind kind;
     enum sim_why why; // reason, for SIM_CLOSED
-    // `to` is NULL if the van was freed; `from` is NULL if no van sent it.
+    // `to` is NULL if the van was freed; `from` is NULL if no van sent the event.
     struct sim_van *to, *from;
     van_link link;         // number of the link at `to`
     struct parcel *parcel; // the message, for SIM_MESSAGE
@@ -77,9 +77,9 @@ struct sim_van {
     uint64_t still_until, deaf_until;
     enum van_kind kind;  // the kind that this van's links have for other nodes
     enum wire_role role; // the role with which other nodes accept this van
-    // Rate at which its links fall silent, in addition to that of the options.
+    // Rate at which the van's links fall silent, in addition to that of the options.
     double silences;
-    bool loses_none; // no message is lost unless its link is
+    bool loses_none; // messages are lost only together with their link
     uint32_t slot;
     // Bits by slot: the vans from which this one is separated.
     uint8_t apart[SIM_VANS_MAX / 8];

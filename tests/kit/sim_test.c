@@ -384,7 +384,8 @@ static void test_links_of_a_van_fall_silent(void **state)
     close_pair(&p);
 }
 
-// No single message of that van is lost, whichever end sends.
+// After sim_van_loses_none, no single message on the links of this van is lost, whichever
+// end sends.
 static void test_links_that_lose_none(void **state)
 {
     (void)state;

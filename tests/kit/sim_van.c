@@ -49,7 +49,7 @@ static int sim_van_send(struct van *v, van_link link, uint16_t type, uint64_t re
         rc = parcel_pack(&p, &of(v)->out, type, request, msg);
     if (rc == 0)
         rc = sim_transmit(of(v)->s, end, p);
-    if (release != NULL) // everything was copied
+    if (release != NULL) // the message was copied
         release->release(release->ctx);
     return rc;
 }

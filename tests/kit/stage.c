@@ -55,7 +55,7 @@ static void close_client(struct stage_client *c)
 static void close_server(struct stage_server *x)
 {
     sim_process_close(x->process);
-    shard_close(x->shard); // the shard returns the van's messages that it keeps
+    shard_close(x->shard); // closed first, because it returns kept messages to the van
     van_free(x->van);
 }
 
@@ -139,8 +139,8 @@ static void take_place(struct stage *s, struct member_options *o, enum wire_role
 }
 
 // Returns how long a step of a copy, an admin operation or a save takes: in half of the
-// worlds so long that requests come between the steps. Without it the steps would take
-// as long as the test's machine needs, and no seed could be repeated.
+// worlds so long that requests come between the steps. Without a fixed time the steps
+// would take as long as the test's machine needs, and no seed could be repeated.
 static uint64_t slice_of(const struct stage *s)
 {
     bool slow = random_below(s->o->seed, SLICES, 0, 2) == 0;
@@ -232,8 +232,8 @@ static uint64_t lag(struct stage *s)
     return pause_draw(s, 2) * pause_draw(s, 200 * MS);
 }
 
-// Returns a time that is longer than the lease of heartbeats plus the scheduler's
-// questions after it.
+// Returns a time that is longer than the lease of heartbeats plus the time in which the
+// scheduler then asks for a sign of life.
 static uint64_t longer_than_lease(struct stage *s)
 {
     return 7 * SECOND + pause_draw(s, 6 * SECOND);
@@ -264,7 +264,8 @@ bool stage_is_there(const struct stage_server *x)
     return !x->lost && !x->gone && !x->dead;
 }
 
-// Two stops soon after each other could be as long as the lease together.
+// Two stops soon after each other could together be as long as the lease, so a server is
+// stopped again only after x->next_stop.
 static void stop_server(struct stage *s, struct stage_server *x, uint64_t until)
 {
     if (!stage_is_there(x) || sim_now(s->sim) < x->next_stop)
@@ -337,8 +338,8 @@ void stage_check_living(struct stage *s)
     }
 }
 
-// Checks that all nodes know the same owners of one epoch, also those that had it from a
-// scheduler before.
+// Checks that all nodes know the same owners of one epoch, also nodes that got these
+// owners from an earlier scheduler.
 static void check_epoch(struct stage *s, const struct roster *r)
 {
     struct stage_epoch *x = &s->epochs[r->epoch % STAGE_EPOCHS];

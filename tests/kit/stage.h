@@ -27,7 +27,7 @@ struct stage_server {
     struct sim_process *process;
     bool lost;          // the server was stopped until it was declared dead
     bool late;          // it has joined the running cluster
-    bool leaves, gone;  // it was drained and leaves, and has left
+    bool leaves, gone;  // the server was drained and leaves; the server has left
     bool dead;          // it was killed while it owned nothing, or its process has ended
     uint64_t next_stop; // the server is not stopped again before this time
     _Atomic uint64_t newest; // generation of the scheduler that its process knows
@@ -91,8 +91,8 @@ struct stage {
     struct err failure; // the first broken invariant
 };
 
-// Opens the seed's world, runs it and closes it. Returns TUG_EINTERNAL with a broken
-// invariant.
+// Opens the seed's world, runs it and closes it. Returns TUG_EINTERNAL if an invariant
+// was broken; *e then describes it.
 int stage_run(const struct stage_world *world, struct seeds_run *o, struct err *e);
 void stage_close(void *stage); // for a world that closes itself
 // Crashes all processes at once, and replaces their network by a new, empty one.
@@ -106,27 +106,27 @@ bool stage_one_in(struct stage *s, uint64_t n);
 uint64_t stage_bugs(const struct stage *s);
 int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
                          struct err *e);
-// Opens the next server. Its place in the cluster is set here. `wrap`, which may be NULL,
-// returns a handler that gets the calls of the server's van first.
+// Opens the next server, and sets its place in the cluster in *o. `wrap`, which may be
+// NULL, returns a handler that gets the calls of the server's van first.
 typedef struct van_handler (*stage_wrap)(void *ctx, uint32_t i, struct van_handler inner);
 int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
                       void *ctx, struct err *e);
-// Opens a client. Its place and its deadlines are set here. *c must not be moved.
+// Opens a client, and sets its place and its deadlines in *o. *c must not be moved.
 int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role role,
                       uint32_t i, struct client_options *o, struct err *e);
 // Kills a client and forgets it, so that *c may be opened again as another process.
 void stage_close_client(struct stage_client *c);
 int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e);
 
-// Lets some time pass, in which all parts act. Returns false at the end, or if an
-// invariant is broken.
+// Lets some time pass, in which all parts act. Returns false if the time `until` is
+// reached or an invariant is broken.
 bool stage_step(struct stage *s, uint64_t until);
 // Lets one event happen, or the scheduler die or start. Returns false at the end.
 bool stage_let(struct stage *s, uint64_t until);
 // Returns whether the scheduler's process is away: it must not be used then, and its state
 // may not be the durable one.
 bool stage_is_down(const struct stage *s);
-// Returns whether the scheduler has finished, which one that has died never has.
+// Returns whether the scheduler has finished; false if it has died.
 bool stage_finished(const struct stage *s, struct err *why);
 // Waits until messages under way have arrived.
 void stage_settle(struct stage *s, uint64_t ns);

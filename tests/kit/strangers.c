@@ -15,7 +15,8 @@ enum { STREAM = 0x400, BYTES = 2048, NUMBER = 9, MAX_TARGETS = 8 };
 struct stranger {
     struct sim_strangers *all;
     struct van *van;
-    // For a stranger that joins and leaves, its member; NULL for one that never joins.
+    // The member of a stranger that joins and leaves; NULL for a stranger that never
+    // joins.
     struct member *m;
     struct target {
         van_link link;
@@ -168,7 +169,7 @@ static void know(struct sim_strangers *x, const struct roster *r)
             draw_know(&x->d, r->nodes[i].id, r->nodes[i].session);
 }
 
-// Messages that would have an effect if they were accepted.
+// Functions that send a message that would have an effect if it were accepted.
 static void send_push(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;

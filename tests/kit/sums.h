@@ -27,7 +27,7 @@ struct sums {
     int64_t (*most)(void *ctx, uint32_t key);
     void *ctx;
 
-    // The world's own save.
+    // State of the save that the world itself makes.
     bool commits;
     struct save_manifest manifest;
     char path[FILE_PATH_MAX];
@@ -44,7 +44,7 @@ int sums_open_other(struct sums *s, struct err *e);
 // Lets the other saver act. `made` is true if the table exists.
 void sums_step(struct sums *s, bool made);
 void sums_leave(struct sums *s); // must be called before the stage closes
-// The client that makes the world's save has died in it.
+// Call it when the client that makes the world's save has died during this save.
 void sums_drop_save(struct sums *s);
 // Must be called before the stage closes, if all savers have crashed and the table may go
 // back to an older save.

@@ -165,8 +165,9 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
         k->lines[t].ahead = aheads[draw(w, 4)];
     if (k->plan == SECOND_AT_ONCE)
         k->lines[1].ahead = MAX_BATCHES;
-    // As over TCP, no message is lost alone, and none is sent again before its link breaks.
-    // Otherwise a server would keep both copies while they wait, without room for others.
+    // As over TCP, no message is lost alone, and none is sent again before its link
+    // breaks. Otherwise a server could keep two copies of a waiting message, and would
+    // lack memory for other messages.
     struct client_options o = {.cache_keys = one_in(w, 2)};
     TRY(stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e));
     sim_van_loses_none(k->c.van);
@@ -324,7 +325,7 @@ static void let_push(struct worker *k, uint32_t t)
             begin_push(k, t, b);
             return;
         }
-    // While a pull is in flight, only one batch may be pushed behind it.
+    // While a pull is in flight, only one batch may be pushed behind this pull.
     if (l->next == w->n_batches || l->open >= l->ahead ||
         (l->pulling != 0 && l->next > l->clock) ||
         (l->ahead == 1 && l->next > 0 && l->seen < l->next))

@@ -88,7 +88,7 @@ struct world {
 
     int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
     struct changes changes;
-    uint64_t n_moves; // of schedulers before the last one
+    uint64_t n_moves; // number of moves that earlier schedulers have made
     uint64_t heard;   // number of messages that programs of servers have received
 };
 

@@ -54,10 +54,11 @@ enum {
     STRANGE, // a bit of the stage's kind: strangers send frames, too
     EVENTS,
     HEARD,
-    SERVERS, // joined late, were drained, died
+    SERVERS, // servers that joined late, were drained, or died
 };
 enum { CHOICE = 4, KEY = 6 }; // numbers of random streams
-#define SLOW_NS (400 * MS)    // between the requests of workers with two schedulers
+// The time between the requests of workers in worlds with two schedulers.
+#define SLOW_NS (400 * MS)
 
 static uint64_t draw(struct world *w, uint64_t n)
 {
@@ -248,8 +249,8 @@ static bool went_wrong(struct worker *k, int rc, const char *what, const struct 
     return rc != 0;
 }
 
-// Begins a request. `owner` is the worker whose push it is, also if another worker
-// repeats it.
+// Begins a request. `owner` is the worker that made the push first, also if another
+// worker repeats it.
 static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again)
 {
     struct world *w = k->world;
@@ -431,7 +432,9 @@ static bool let_tick(struct worker *k)
 static void let_work(struct worker *k)
 {
     struct world *w = k->world;
-    struct err e; // its text is long: this is called after each event
+    // Only the first bytes are cleared: this function runs after each event, and the text
+    // is long.
+    struct err e;
     int rc = 0;
     e.code = 0;
     e.text[0] = '\0';
@@ -468,8 +471,8 @@ static void let_work(struct worker *k)
 }
 
 // A living worker repeats the pushes that dead workers had in flight, under the same
-// identities. Both have the same contents, so it does not matter which one the server
-// applies.
+// identities. A push and its repetition have the same contents, so it does not matter
+// which of them the server applies.
 static void repeat_for_the_dead(struct world *w)
 {
     struct worker *heir = NULL;
@@ -759,12 +762,12 @@ int main(int argc, char **argv)
                     "schedulers that were replaced", "frames of strangers", "events",
                     "messages of programs", "servers that came or went"},
         .world = &world,
-        // Drained servers whose link to the scheduler is dead; a link on which only the
-        // client is heard.
+        // Seeds with drained servers whose link to the scheduler is dead, and with a link
+        // on which only the client is heard.
         .kept = {11408, 14723, 20180},
         .seeds = 1000,
         .state_seeds = 500,
-        // Attempts to connect that hang while the scheduler is away.
+        // Seeds in which attempts to connect hang while the scheduler is away.
         .state_kept = {1166, 4586},
         .bug_seeds = 1000,
         .check = check_counts,

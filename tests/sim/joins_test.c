@@ -23,7 +23,7 @@ static struct one {
     struct van *v;
     uint64_t number;
     uint32_t node;
-    uint64_t session, version; // session, and version of the roster that it has
+    uint64_t session, version; // session, and version of the roster that this session has
 } ones[SESSIONS];
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -175,7 +175,7 @@ static void test_all_join_at_one_time(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++)
-        sim_step(sim, sim_now(sim) + SIM_SECOND); // some joins are under way
+        sim_step(sim, sim_now(sim) + SIM_SECOND); // stops while some joins are under way
     stop_some();
     run_until_all_know(SESSIONS, 60);
     const struct roster *r = scheduler_roster(scheduler);

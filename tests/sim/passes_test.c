@@ -30,9 +30,9 @@ enum {
     MAX_WORKERS = STAGE_CLIENTS - 1, // including those that join later
     MAX_PIECES = 24,
     BATCHES = 3, // batches of a piece
-    PARTS = 3,   // parts of a batch, which are pushes of some keys each and share
-                 // partitions
-    AHEAD = 2,   // batches in flight
+    // Parts of a batch: each is a push of some keys, and the parts share partitions.
+    PARTS = 3,
+    AHEAD = 2, // batches in flight
     // The most lives: a life is the time between two crashes, so the pass is resumed at
     // most LIVES - 1 times.
     LIVES = 3,
@@ -111,7 +111,7 @@ struct world {
     uint64_t reported;  // sum of the reports
     uint64_t before;    // examples of the pass when it was opened
     uint32_t n_drivers; // number of earlier drivers in this life
-    bool goes_on;       // the current one opens the pass again
+    bool goes_on;       // the current driver opens the pass again
     enum saver saver;
     uint32_t saves_left;
     uint64_t save, roster, newest;
@@ -344,8 +344,8 @@ static bool has_place(struct worker *k, uint32_t group)
     return *ts == 0 || stage_is_over(&k->c, ts, "a push");
 }
 
-// Returns whether the worker may push. A batch begins when the batch AHEAD before it is
-// acknowledged.
+// Returns whether the worker may push. A batch begins when the batch that is AHEAD
+// batches earlier is acknowledged.
 static bool may_push(struct worker *k)
 {
     for (uint32_t i = 0; i < PARTS && k->group % PARTS == 0; i++)
@@ -371,8 +371,8 @@ static uint32_t low_of(const struct worker *k)
     return batch > open ? (batch - open) * PARTS : 0;
 }
 
-// Pushes a part of a batch. If the worker dies after it, another worker pushes all parts
-// of the batch.
+// Pushes a part of a batch. If the worker dies after this push, another worker pushes all
+// parts of the batch.
 static void push_part(struct worker *k)
 {
     struct world *w = k->world;
@@ -397,7 +397,8 @@ static void push_part(struct worker *k)
     }
     at->ts = begun(k, client_push(k->c.client, &p, &w->stage.said), "a push");
     k->group++;
-    bool slow = has_backups(w) && one_in(w, 30); // then others get the piece, too
+    // So slow that other workers get the piece, too.
+    bool slow = has_backups(w) && one_in(w, 30);
     k->not_before = now_in(w) + draw(w, (slow ? 800 : 10) * MS);
 }
 
@@ -546,8 +547,8 @@ static void begin_save(struct world *w)
 }
 
 // Checks the counts of a save. If a worker died between adding its steps and its report,
-// another worker does both again, so the steps may be counted twice. So are those of two
-// workers that trained on the same piece.
+// another worker does both again, so the steps may be counted twice. Steps are also
+// counted twice if two workers trained on the same piece.
 static void check_counted(struct world *w)
 {
     uint64_t should = examples_in(w, false), steps = 0, most = 0;
@@ -657,7 +658,8 @@ static void load_last(struct world *w)
                   "a load");
 }
 
-// Does the driver's actions before the pass. Returns false when it is ready for the pass.
+// Does the driver's actions before the pass. Returns false when the driver is ready for
+// the pass.
 static bool prepares(struct world *w)
 {
     struct worker *k = &w->driver;
@@ -677,7 +679,7 @@ static void drive_again(void *ctx)
     struct world *w = ctx;
     struct err e = {0};
     if (w->driver.c.client == NULL)
-        return; // it had not begun
+        return; // the driver had not begun
     stage_close_client(&w->driver.c);
     sums_drop_save(&w->sums);
     memset(&w->driver, 0, sizeof(w->driver));
@@ -714,7 +716,7 @@ static void let_drive(struct world *w)
     if (!w->opened) {
         if (!prepares(w))
             open_pass(w);
-    } else if (w->goes_on) { // the driver before may have died in a save
+    } else if (w->goes_on) { // the previous driver may have died during a save
         w->goes_on = false;
         ask_cut(w, 0);
         w->saver = LETS_GO;
@@ -731,8 +733,8 @@ static void let_drive(struct world *w)
 // ---------------------------------------------------------------- running a world
 
 // Lets late workers join at any time, but more often at the critical moment: when the
-// pieces of a save have just become known. One of the servers may then not be told of the
-// worker for a while, and so may a server that the driver's save reaches late.
+// pieces of a save have just become known. One of the servers may then be separated from
+// the scheduler for a while, so that it does not know the worker.
 static void let_join(struct world *w, uint32_t i, uint64_t now)
 {
     struct err e = {0};
@@ -857,7 +859,8 @@ int main(int argc, char **argv)
                                              .close = world_close};
     static const struct seeds passes = {
         .program = "test_sim_passes",
-        .bugs = {{WITHOUT_LATE_MARKS, .near = 100}, // only one world in hundreds shows it
+        // Only one world in hundreds shows this bug.
+        .bugs = {{WITHOUT_LATE_MARKS, .near = 100},
                  {WITHOUT_ROSTER_OF_SAVES},
                  {WITHOUT_SECOND_REPORTS},
                  {WITHOUT_TURNS},
@@ -876,7 +879,8 @@ int main(int argc, char **argv)
         .world = &world,
         .seeds = 200,
         .state_seeds = 200,
-        .state_kept = {388, 6943}, // a driver died before one server knew of its save
+        // Seeds in which a driver died before one server knew of its save.
+        .state_kept = {388, 6943},
         .bug_seeds = 1000,
         .check = check_counts,
     };

@@ -55,7 +55,7 @@ struct worker {
     struct stage_client c;
     bool ready;
     client_ts making[TABLES];
-    client_ts rating; // the push to RATES
+    client_ts rating; // the push to the table RATES
     uint32_t n_pushes, next, open;
     uint64_t pace;
     struct push pushes[MAX_PUSHES];
@@ -194,8 +194,7 @@ static void make_tables(struct worker *k)
     }
 }
 
-// Waits until both tables exist. The requests that make them are sent one after the
-// other, and repeated if they fail.
+// Makes the tables, and waits until all of them exist.
 static void get_ready(struct worker *k)
 {
     if (k->making[0] == 0 && member_ready(client_member(k->c.client)))
@@ -245,8 +244,8 @@ static void end_pushes(struct worker *k)
     }
 }
 
-// Pushes to the table with a schedule: its rows depend on the order of pushes and steps, so
-// only the two ends of a move are compared.
+// Pushes to the table with a schedule. The rows of this table depend on the order of
+// pushes and steps, so only the two ends of a move are compared.
 static void let_rate(struct worker *k)
 {
     struct world *w = k->world;
