@@ -401,7 +401,7 @@ static void test_pages_that_do_not_ascend(void **state)
                      TUG_EDATA); // another partition's keys
     page[2] = page[1];
     assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
-    page_n = 0; // an empty page that is not the last
+    page_n = 0; // an empty page, although more pages follow
     assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
     fake_close(c);
 }

@@ -39,8 +39,8 @@ static void heartbeat_on_opened(void *ctx, van_link link, bool accepted, uint64_
     (void)session_opened(&h->s, link, now);
 }
 
-// Closes the link to a scheduler that a newer one has replaced: its members have joined
-// the newer one, so the old one may take this process for dead.
+// Closes the link to a scheduler that a newer one has replaced. The members of this
+// process have joined the newer scheduler, so the old one may take the process for dead.
 static void leave_replaced(struct heartbeat *h, uint64_t now)
 {
     struct err why;
@@ -131,7 +131,7 @@ static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
     leave_replaced(h, now);
     (void)session_tick(&h->s, now); // closes the link if the scheduler is silent
     if (h->s.state == SESSION_CLOSED) {
-        // An attempt to connect that hangs is given up and replaced, as a silent link is.
+        // An attempt to connect that hangs is given up and replaced, like a silent link.
         (void)session_dial(&h->s, h->node->scheduler, HEARTBEAT_SILENCE_NS, now);
     } else if (h->s.state == SESSION_OPEN) {
         struct msg_heartbeat m = {.process = h->node->process,

@@ -161,9 +161,9 @@ struct member_collect {
     const void *bytes;
     size_t n; // number of bytes, at most WIRE_COLLECT_MAX
 };
-// Returns the number of bytes that each of `workers` workers sends at a time if it has n
-// bytes in all: n, or a multiple of 8 with which the bytes of all workers fit into half
-// of the scheduler's room for a reduction, or into its room for a gather.
+// Returns how many bytes each of `workers` workers sends at a time if it has n bytes: n,
+// or a multiple of 8 if n is too large. The bytes of all workers must fit into the
+// scheduler's memory for a gather, or into half of its memory for a reduction.
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers);
 // Enters the next barrier of the workers with a collective call. The caller polls
 // member_barrier_done of WIRE_GROUP_WORKERS and then gets the answer. Returns TUG_EUSAGE

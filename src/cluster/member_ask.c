@@ -65,7 +65,7 @@ void member_unask(struct member *m, const void *ctx)
 }
 
 // Passes the answer to the caller. An answer of another type than expected becomes an
-// error, since the caller reads the fields of the expected type.
+// error, because the caller reads the fields of the expected type.
 static void member_ask_tell(const struct ask *a, const struct van_message *msg)
 {
     if (a->done == NULL)

@@ -94,7 +94,8 @@ static void barriers_hold(const struct member *m)
     }
 }
 
-// A member has left only after member_leave, and has a reason only if it has ended.
+// A member has left only after member_leave, and has a reason for its end only if it has
+// ended.
 static void end_holds(const struct member *m)
 {
     assert(m->leaving || !m->left);

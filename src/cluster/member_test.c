@@ -283,8 +283,8 @@ static void test_rejoins_as_the_same_node_only(void **state)
     }
 }
 
-// A process that was stopped for longer than the time limit could not hear the scheduler,
-// which has answered all the time.
+// A process that was stopped for longer than the time limit received nothing in that
+// time, although the scheduler has answered.
 static void test_was_stopped_itself(void **state)
 {
     (void)state;
@@ -293,7 +293,7 @@ static void test_was_stopped_itself(void **state)
     world_run(&w, 3 * m->o.scheduler_timeout_ns);
     uint64_t now = sim_now(w.sim), before = now - 2 * m->o.scheduler_timeout_ns;
     assert_true(m->due != 0 && m->due <= now + m->o.scheduler_timeout_ns / 8);
-    // The last answer is old, because the process did not run since.
+    // The last answer is old, because the process has not run since then.
     m->s.heard_at = before;
     m->due = before + 1;
     (void)member_tick(m, now);

@@ -45,7 +45,7 @@ struct node_options {
     const char *pem; // instead of the three files: CA, certificate and key in one text
     uint32_t wish;   // 1 + the rank that the node asks for; 0: any rank
     bool late;       // a server that joins a running cluster
-    bool fixed;      // as a server it has handlers of its own, whose state cannot move
+    bool fixed;      // a server with handlers of its own, whose state cannot move
     bool insecure;   // allows links off loopback without TLS, and on loopback without a
                      // token
     uint64_t memory; // limit of memory for the whole process in bytes; 0: not given (see
@@ -72,8 +72,8 @@ struct node {
     // The token from the options, or made by node_make_token; if its role is WIRE_NOBODY,
     // the token is looked up for each link.
     struct token token;
-    char token_file[FILE_PATH_MAX]; // file in which this process has left the token;
-                                    // empty if it has not
+    char token_file[FILE_PATH_MAX]; // the file to which this process has written the
+                                    // token; "" if it has written none
     int token_lock;                 // descriptor that holds the lock of that file
     struct prover prover;
     struct tls *tls;

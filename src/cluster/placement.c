@@ -134,7 +134,7 @@ static size_t needy(struct plan *p)
 // chosen.
 enum choice {
     AT_HOME,  // the loop that gets the partition owns it already
-    HOMELESS, // its owner leaves
+    HOMELESS, // the partition's owner leaves
     ON_MOVE,  // the previous plan already moves it to another loop
     ANY,
     CHOICES

@@ -40,8 +40,8 @@ bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                  struct wire_text proof);
 
 // Computes the number by which other nodes know a process. The number with which
-// the process joined (`process`) is known only to the process and the scheduler,
-// and is in its heartbeats. So no other process can send heartbeats in its name.
+// the process joined (`process`) is known only to the process and the scheduler, and is
+// in the heartbeats. So no other process can send heartbeats in the name of that process.
 // Returns false if mac fails.
 bool proof_process(uint64_t *ret, const uint8_t key[MAC_BYTES], uint64_t process);
 

@@ -155,7 +155,7 @@ static void test_roles(void **state)
     world_close(&w);
 }
 
-// No peer may join with a role that has more rights than its link's.
+// No peer may join with a role that has more rights than the role of its link.
 static void test_join(void **state)
 {
     static const struct {
@@ -242,7 +242,7 @@ static void test_heartbeats_of_others(void **state)
 }
 
 // In the roster, each process has another number than in heartbeats, so a worker cannot
-// learn from it the number that another process's heartbeats need.
+// learn from the roster the number that another process's heartbeats need.
 static void test_heartbeats_of_who_reads_the_roster(void **state)
 {
     (void)state;

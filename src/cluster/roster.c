@@ -220,7 +220,7 @@ const struct roster_move *roster_move_of(const struct roster *r, enum wire_space
         0, r->n_moves, i,
         compare_moves(r->moves[i].space, r->moves[i].partition, space, partition) >= 0);
     if (at == r->n_moves)
-        return NULL; // `moves` may be NULL, too
+        return NULL; // `moves` may also be NULL
     const struct roster_move *x = &r->moves[at];
     return x->space == space && x->partition == partition ? x : NULL;
 }

@@ -78,14 +78,14 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
 
 // Answers a request for work from a worker (node id). A worker that asks again because a
 // message was lost gets the same answer until it reports. m->finished is the number of
-// the pass of shares whose share the worker has finished; 0: none.
+// the pass of shares in which the worker has finished its share; 0: none.
 void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
                 struct msg_leased *ret);
 
 // Takes a worker's report of a finished piece. Returns true if the report is new, false if
-// the piece was already done, or if the worker had lost the piece because it was declared
-// dead. *ret_forget tells whether servers may now forget the pushes of the piece: no living
-// worker trains on it any more.
+// the piece was already done, or if the worker had lost the piece because the worker was
+// declared dead. *ret_forget tells whether servers may now forget the pushes of the
+// piece: no living worker trains on it any more.
 bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m,
                  bool *ret_forget);
 
@@ -123,7 +123,7 @@ void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
 void leases_set_bugs(struct leases *l, uint64_t bugs); // cluster/bugs.h
 
 // The state that outlives the scheduler, in a journal: rows of these kinds (leases_keep.c).
-// Journals hold the numbers, so a new kind gets the next one.
+// Journals hold the numbers, so a new kind gets the next number.
 enum leases_row {
     LEASES_ROW_DATA = 0,   // description of the data, the driver's schema and options
     LEASES_ROW_PASS = 1,   // the pass as it was opened, with the driver's note
@@ -136,7 +136,7 @@ enum leases_row {
 // until the next pass begins: a driver that opens the same pass again gets all its
 // reports again. Returns 0 or TUG_ENOMEM.
 int leases_keep(struct leases *l);
-// Appends the sum of a total, which is empty at first, and another report. Returns
+// Appends to `to` the sum of `total` (empty at first) and another report. Returns
 // TUG_EDATA if one of them is damaged, or TUG_ENOMEM.
 typedef int (*leases_merge)(struct buf *to, struct wire_text total,
                             struct wire_text report);

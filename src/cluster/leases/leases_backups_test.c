@@ -37,8 +37,8 @@ static void open_backups(void)
     buf_free(&files);
 }
 
-// Two workers train on the last piece. The first report counts, and servers may forget the
-// piece after the second one. A third worker gets nothing.
+// Two workers train on the last piece. The first report counts, and servers may forget
+// the piece after the second report. A third worker gets nothing.
 static void test_backups(void **state)
 {
     (void)state;

@@ -64,7 +64,8 @@ static void holders_are_counted(const struct leases *l, uint32_t file)
 }
 
 // A leased piece has one holder, or two if backups are handed out: with no holder, no worker
-// would train on it. When a piece is done, the slower of two may still train on it.
+// would train on it. When a piece is done, the slower of its two workers may still train
+// on it.
 static void holders_of_piece_are_counted(const struct leases *l, uint32_t file,
                                          uint64_t index)
 {

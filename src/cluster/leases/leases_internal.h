@@ -31,8 +31,8 @@ struct piece {
     uint32_t had; // index of the worker that did this piece in the previous pass, or
                   // LEASES_NOBODY
     uint8_t state;
-    // The number of workers that train on it: 1, or 2 with a backup, while it is leased;
-    // when it is done, 1 while the slower of two still trains.
+    // The number of workers that train on the piece: 1, or 2 with a backup, while it is
+    // leased. Once the piece is done, 1 while the slower of two workers still trains.
     uint8_t holders;
     bool held; // the worker `had` still has the piece in memory
     // In this pass a worker died while it held the piece, and it may have pushed a part
@@ -95,7 +95,8 @@ struct leases_worker {
 // that was started again gets the reports of all these passes again.
 struct stage {
     uint64_t examples, pieces; // the counts of this pass, once it is over
-    struct buf reports; // in the format of `reports` in struct leases; or their total
+    struct buf reports; // the reports, in the format of `reports` in struct leases, or
+                        // their total
     uint64_t n;         // the number of reports in `reports`; with a total at most 1
     size_t written;     // how many bytes of `reports` the journal has
     struct buf fresh;   // the reports in the total that the journal lacks
@@ -104,8 +105,10 @@ struct stage {
 struct kept_leases {
     struct stage stages[LEASES_STAGES];
     uint8_t reading;         // kind of the pass whose reports the driver gets
-    size_t read;             // how many bytes of those reports the driver has got
-    bool data, pass, pieces; // whether rows of these kinds must be written again
+    size_t read;             // how many bytes of the reports of pass `reading` the driver
+                             // has got
+    bool data, pass, pieces; // whether the rows of the data, the pass and the pieces must
+                             // be written again
     int failed;              // see leases_failed
     leases_merge merge;      // NULL: all reports are kept
     struct buf merged;       // the next total
@@ -148,7 +151,7 @@ struct leases {
     uint64_t examples;
 
     uint64_t view;  // number of the newest division of batches into shares
-    uint32_t slots; // the number of shares in this division
+    uint32_t slots; // the number of shares in the newest division
     uint32_t views; // number of divisions of the data in this pass so far
     bool all_finished;
 

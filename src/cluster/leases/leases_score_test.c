@@ -350,7 +350,7 @@ static void test_kept_reports_are_full(void **state)
     mem_free(report);
 }
 
-// Adds the numbers with which reports begin.
+// Adds the numbers with which the total and the report begin.
 static int add_numbers(struct buf *to, struct wire_text total, struct wire_text report)
 {
     uint64_t a = 0, b = 0;
@@ -376,8 +376,9 @@ static uint64_t read_total(uint64_t *ret_reports)
     return total;
 }
 
-// Reports of training that can be added up need no room, however many bytes they have. A
-// driver gets their total anew when it has changed, also after the scheduler was killed.
+// If reports of training can be added up, only their total takes memory, however many
+// bytes the reports have. A driver gets the total again whenever it has changed, even
+// after the scheduler was killed.
 static void test_totals(void **state)
 {
     enum { BYTES = 16 << 20, PIECES = 5 };

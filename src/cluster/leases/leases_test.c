@@ -470,8 +470,8 @@ static void test_late_workers_read_files_forwards(void **state)
 }
 
 // The number of pieces in a compressed file is unknown until a worker has read
-// the file to its end. The scheduler then assumes that the other files have as
-// many pieces per byte.
+// the file to its end. Then the scheduler assumes that the files with an unknown number
+// have as many pieces per byte.
 static void test_pieces_are_estimated(void **state)
 {
     (void)state;

@@ -439,7 +439,7 @@ static void take_out_links(struct scheduler *s)
     s->n_links = n;
 }
 
-// Closes links of tools that have been silent for long; nodes are watched by their
+// Closes links of tools that have been silent for a long time; nodes are watched by their
 // heartbeats instead.
 static uint64_t close_idle(struct scheduler *s)
 {

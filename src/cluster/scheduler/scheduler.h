@@ -55,8 +55,8 @@ struct scheduler_options {
     bool ends_in_order;
     uint64_t bugs; // tests: injected bugs (cluster/bugs.h)
     // The journal keeps the scheduler's decisions (cluster/journal). A scheduler that is
-    // opened with it later continues from them. If it is NULL, nothing is kept. It belongs
-    // to the caller.
+    // opened later with the same journal continues from these decisions. NULL: nothing is
+    // kept. Owned by the caller.
     struct journal *journal;
     leases_merge merge; // adds up the reports that the journal keeps, or NULL
     // For the status; both may be NULL. `usage` has the resources that the process uses.
@@ -108,9 +108,10 @@ bool scheduler_silent(const struct scheduler *s);
 const struct roster *scheduler_roster(const struct scheduler *s);
 
 // The progress of the newest plan. `left` and `done`: the number of moves;
-// `bytes`: the bytes moved by those done; `longest_stop_ns`: about the longest time for
-// which requests for a partition had to wait, from the moment at which its owner might
-// hand it over until its new owner had it. `failed`: all moves that were ever given up.
+// `bytes`: the bytes that the moves in `done` have copied; `longest_stop_ns`: about the
+// longest time for which requests for a partition had to wait, from the moment at which
+// its owner might hand it over until its new owner had it. `failed`: all moves that were
+// ever given up.
 struct scheduler_moves {
     uint64_t left, done, failed, bytes, longest_stop_ns;
 };
@@ -126,7 +127,7 @@ bool scheduler_over(const struct scheduler *s);
 uint64_t scheduler_generation(const struct scheduler *s);
 
 // Returns the address at which the scheduler with the same journal listened before, where
-// members look for it; empty if this scheduler begins a cluster.
+// members look for it; empty if this scheduler begins a new cluster.
 const char *scheduler_address(const struct scheduler *s);
 
 #endif

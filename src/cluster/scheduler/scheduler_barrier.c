@@ -89,7 +89,8 @@ static void tell_dropped(struct scheduler *s, const struct sched_node *n,
     scheduler_send(s, n->link, MSG_COLLECTED, request, &msg);
 }
 
-// Sends all nodes of the group the state of its barrier, so that they need not ask.
+// Sends the state of the group's barrier to all nodes of the group, so that the nodes
+// need not ask.
 static void tell_all(struct scheduler *s, uint8_t group)
 {
     uint64_t completed = s->groups[group].completed;
@@ -114,8 +115,8 @@ static bool has_failed(const struct scheduler *s)
     return s->phase == SCHEDULER_ENDING && s->end.code != 0;
 }
 
-// Makes the result of the collective call, if the barrier that is now
-// complete belongs to one.
+// Makes the result of the collective call, if the barrier that is now complete belongs to
+// a call.
 static void scheduler_barrier_collect(struct scheduler *s)
 {
     struct collected *c = &s->collected;

@@ -55,9 +55,9 @@ static void id_is_of_its_role(const struct scheduler *s, const struct roster_nod
     }
 }
 
-// Session numbers lie above the base of this start, up to the newest. A higher number
-// would be refused as a session that has not begun; a lower one belongs to an earlier
-// start.
+// Session numbers lie above the base of this start of the scheduler, up to the newest
+// number. A higher number would be refused as a session that has not begun; a lower one
+// belongs to an earlier start.
 static void session_was_given(const struct scheduler *s, const struct sched_node *n)
 {
     assert(n->n.session > s->o.session_base);
@@ -430,8 +430,8 @@ static void journal_is_in_its_state(const struct scheduler *s)
     assert(k->state == KEEP_WRITES || k->out.sealed == 0);
 }
 
-// The journal's copy of rows that are in ascending order has no more rows than the
-// scheduler, whose nodes and processes are never taken out of their lists.
+// For kinds whose rows ascend by index, the journal's copy has no more rows than the
+// scheduler, because nodes and processes are never taken out of their lists.
 static void journal_has_no_other_rows(const struct scheduler *s)
 {
     const struct keep *k = s->keep;

@@ -210,7 +210,7 @@ static void test_late_copy(void **state)
     expect_parts(1, "0=a 1=b 2=c ");
     give(2, "next", 1, "e");
     give(1, "next", 0, "d");
-    late.number = 2; // known, but not the newest any more
+    late.number = 2; // the number of an earlier barrier
     member_send(w.actors[1].m, MSG_COLLECT, REQUEST_BARRIER, &late);
     give(3, "next", 2, "f");
     for (uint32_t i = 1; i <= 3; i++)

@@ -50,7 +50,7 @@ struct process {
     // cannot move.
     bool fixed;
     bool placed; // the process takes part in placements: all its loops have joined
-    // The process's partitions move to other servers; then it is asked to leave.
+    // The process's partitions move to other servers; then the process is asked to leave.
     bool draining;
     // A process counts its barriers in a group from 1; its barrier 1 is barrier `base` + 1
     // of the group.
@@ -93,7 +93,7 @@ struct sched_node {
     bool left;
     bool lost;               // the node died while the cluster ran
     uint64_t roster_version; // version of the roster that the node has acknowledged
-    // The version last sent to the node, and the time at which it was sent.
+    // The version of the roster last sent to the node, and the time at which it was sent.
     uint64_t sent_version, roster_at;
     uint64_t stop_at;       // time at which STOP was sent to the node; 0: not sent
     uint64_t cut_request;   // request number of the newest CUT that was answered
@@ -147,8 +147,8 @@ struct moving {
     uint64_t done, failed;
     // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
-    // The longest time that a hand-over of those moves took: about the time for which a
-    // partition stopped.
+    // The longest time that a hand-over has taken since the newest plan: about the
+    // longest time for which a partition was not served.
     uint64_t longest_stop_ns;
     uint64_t told_at;    // time at which the progress of the moves was last logged
     uint64_t version;    // version of the roster with the newest change of an owner
@@ -241,7 +241,7 @@ struct scheduler {
 
     struct leases *leases;
     bool driven; // a driver has opened a pass
-    // The last answer to a driver, for repeating it if it was lost.
+    // The last answer to a driver, which is repeated if it was lost.
     struct msg_pass_state state;
     struct buf reports;
     uint32_t state_of; // node id of that driver
@@ -294,8 +294,8 @@ uint64_t scheduler_unix_ns(const struct scheduler *s);
 void scheduler_note(struct scheduler *s, const char *what, const char *who,
                     const char *text);
 void scheduler_operations_print(const struct scheduler *s, struct json_out *o);
-// Returns whether this node is a guest: a tool or a program that only looks. The driver
-// of a run is in the scheduler's own process.
+// Returns whether this node is a guest: a tool, or a program that takes no part in the
+// run. The driver of a run is in the scheduler's own process.
 bool scheduler_is_guest(const struct scheduler *s, const struct sched_node *n);
 
 // Each of these functions serves one type of message. TO_DOOR: any connected process may
@@ -329,7 +329,7 @@ void scheduler_free_process(struct scheduler *s, uint32_t process);
 // Defined in scheduler_roster.c:
 int scheduler_list(struct scheduler *s); // makes the node table; 0 or TUG_ENOMEM
 // Returns whether this node serves tables of the space. If `any` is true, no node was
-// assigned to this space, so nodes for other tables count, too.
+// assigned to this space, so nodes for other tables also count.
 bool scheduler_takes(const struct roster_node *n, int space, bool any);
 void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link link,
                            uint64_t request);
@@ -344,7 +344,8 @@ void scheduler_barriers_again(struct scheduler *s);
 // Returns the names of the nodes that the group waits for; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
                               size_t cap);
-// Drops what a process gave to a collective call if none of its nodes is alive.
+// Drops the bytes that a process gave to a collective call if no node of the process is
+// alive.
 void scheduler_given_drop(struct scheduler *s, uint32_t process);
 void scheduler_collected_free(struct scheduler *s);
 
@@ -372,7 +373,7 @@ void scheduler_plan_count(struct scheduler *s); // counts the partitions left to
 uint64_t scheduler_moves_tick(struct scheduler *s); // returns the time of the next call
 bool scheduler_owns(const struct scheduler *s, const struct sched_node *n);
 struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id);
-// Adds `more` to the number of moves under way of both ends of a move.
+// Adds `more` to `in_flight` of both nodes of a move.
 void scheduler_moves_count(struct scheduler *s, const struct move *x, int more);
 // Gives up the moves that are not in the newest plan.
 void scheduler_moves_sift(struct scheduler *s);
@@ -389,7 +390,7 @@ void scheduler_note_admin(struct scheduler *s, uint8_t kind, const char *who,
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);
 // Marks the work of all workers from time to time, so that scheduler_json can show the
-// recent speed of each. Returns when that is due again.
+// recent speed of each worker. Returns the time of the next call.
 uint64_t scheduler_mark_work(struct scheduler *s);
 
 // Defined in scheduler_end.c:

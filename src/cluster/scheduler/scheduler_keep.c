@@ -21,8 +21,8 @@
 #include "base/alloc.h"
 #include "cluster/journal/journal.h"
 
-// The journal is replaced by the current rows when, since it was last replaced, it has
-// grown by this many bytes and to this many times its size.
+// The journal is replaced by the current rows when it has grown by this many bytes, and
+// to this many times its size, since it was last replaced.
 enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
 
 // Returns whether the message may be sent although a group is not durable: it only
@@ -238,7 +238,7 @@ void scheduler_keep_close(struct scheduler *s)
         return;
     for (int kind = 0; kind < ROW_KINDS; kind++) {
         for (uint32_t i = 0; i < k->of[kind].n; i++)
-            buf_wipe(&k->of[kind].rows[i]); // one of them has the key of sessions
+            buf_wipe(&k->of[kind].rows[i]); // one row has the key of sessions
         mem_free(k->of[kind].rows);
     }
     buf_wipe(&k->group);

@@ -13,8 +13,8 @@
 
 struct journal;
 
-// The kinds of rows. Journals hold the numbers, so a new kind gets the next one, and no kind
-// gets a number that another kind ever had.
+// The kinds of rows. Journals hold the numbers, so a new kind gets the next number, and
+// never a number that another kind once had.
 enum row_kind {
     ROW_NONE = 0,
     ROW_META = 1,
@@ -89,7 +89,8 @@ bool scheduler_is_mute(const struct scheduler *s);
 // the messages that wait.
 void scheduler_keep_tick(struct scheduler *s);
 
-// Reads the rows of the journal into a new scheduler, and sets s->restored if it has any.
+// Reads the rows of the journal into a new scheduler, and sets s->restored if the journal
+// has any rows.
 int scheduler_restore(struct scheduler *s, struct err *e);
 // Makes the restored nodes' times of silence begin now.
 void scheduler_restore_serve(struct scheduler *s);

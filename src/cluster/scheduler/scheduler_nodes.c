@@ -91,8 +91,8 @@ static uint32_t wanted_of(const struct scheduler *s, enum wire_role role)
     return role == WIRE_SERVER ? s->o.servers : s->o.workers;
 }
 
-// Returns the rank that the node asks for, if that rank is free and one of those that the
-// cluster was made for; otherwise the lowest free rank.
+// Returns the rank that the node asks for, if that rank is free and below the number for
+// which the cluster was made; otherwise the lowest free rank.
 static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
 {
     uint32_t wanted = wanted_of(s, m->role);

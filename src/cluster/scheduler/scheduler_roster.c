@@ -40,7 +40,7 @@ static struct roster_node own_line(const struct scheduler *s)
     return n;
 }
 
-// Writes the moves that are under way, in their order.
+// Writes the moves that are under way, sorted by space and partition.
 static uint32_t list_moves(const struct scheduler *s, struct roster_move *ret)
 {
     uint32_t n = 0;

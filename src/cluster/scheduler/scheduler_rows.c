@@ -274,14 +274,14 @@ static void row_forgets(struct row *r, struct scheduler *s)
     }
 }
 
-// How a kind of row is written and read: by `only` if there is one row of the kind, else
-// by `each`.
+// The functions that write and read a kind of row: `only` if the kind has a single row,
+// else `each`.
 struct kind {
     void (*only)(struct row *r, struct scheduler *s);
     void (*each)(struct row *r, struct scheduler *s, uint32_t i);
     uint32_t (*count)(const struct scheduler *s); // the number of rows for `each`
-    // Makes the entry into which row i is read, if it is missing; false if it can't be.
-    // Rows of a kind are in ascending order. NULL: all entries exist.
+    // Makes the entry into which row i is read, if it is missing; returns false if that
+    // is not possible. Rows of a kind are in ascending order. NULL: all entries exist.
     bool (*make)(struct scheduler *s, uint32_t i);
     enum bug bug; // an injected bug that leaves out changes of these rows
 };

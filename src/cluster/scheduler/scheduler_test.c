@@ -570,8 +570,8 @@ static void test_barrier(void **state)
     world_close(&w);
 }
 
-// In a program whose scheduler takes part, the scheduler's member has id 1. Barriers
-// count it even if it joins after the first barrier of the other members.
+// In a program whose scheduler takes part, the scheduler's member has id 1. Barriers wait
+// for this member even if it joins after the first barrier of the other members.
 static void test_scheduler_as_member(void **state)
 {
     (void)state;

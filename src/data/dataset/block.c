@@ -268,8 +268,8 @@ static void pack_starts(const struct block *b, const struct examples *x)
     }
 }
 
-// Writes each id as four bytes, of which the next id overwrites the unused ones. The
-// unused bytes of the last id are overwritten by padding.
+// Writes each id as four bytes. The next id overwrites the bytes that the id does not
+// need; after the last id, padding does.
 static unsigned char *pack_ids(unsigned char *to, const uint32_t *ids, uint32_t k,
                                uint8_t bytes)
 {

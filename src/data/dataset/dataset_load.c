@@ -48,8 +48,8 @@ struct load_part {
 struct scratch {
     struct examples x;
     uint32_t *ids;        // ids of all features
-    uint32_t *fresh, *at; // ids of keys that are not in the cache, and the features they
-                          // belong to
+    uint32_t *fresh, *at; // ids of the keys that are not in the cache, and the features
+                          // with these keys
     size_t cap_ids;
     struct kept kept;
     struct known known[1 << KNOWN_BITS];
@@ -69,8 +69,8 @@ struct loader {
     size_t cap_parts, committed;
     uint64_t bad_allowed, bad;
     struct chunk *offender; // the chunk with the bad line that exceeds the limit
-    uint64_t offender_bad;  // the index of that line among the bad lines of its chunk,
-                            // from 1
+    uint64_t offender_bad;  // the index of the line that exceeds the limit, among the bad
+                            // lines of its chunk, from 1
     bool stop;
     struct err failure; // code 0: no failure
 };
@@ -348,7 +348,7 @@ static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
 
 // ---------------------------------------------------------------- taking and committing
 
-// Takes the next chunk and the number of its part; the chunk is NULL if there is none.
+// Takes the next chunk and the number of its part; the chunk is NULL at the end.
 static int dataset_load_take(struct loader *l, struct chunk **ret, size_t *ret_part,
                              struct err *e)
 {

@@ -9,9 +9,10 @@
 
 // Counts of merged and dropped lines.
 struct dataset_merged {
-    uint64_t lines, examples; // number of lines before merging, and of examples after it
+    uint64_t lines, examples; // number of lines before merging, and of examples after
+                              // merging
     uint64_t groups;          // groups that are left out because they have another size
-    uint64_t group_lines;     // lines in these groups
+    uint64_t group_lines;     // lines in the groups that `groups` counts
     // Groups that are left out because two lines have the same slot, or different labels
     // or weights; file and line of two such lines in the first of these groups, and their
     // slot (MERGED_LABEL: the labels or weights differ).

@@ -27,7 +27,7 @@ static unsigned draw(unsigned below)
 }
 
 // For most ids, the lines have different slots: one line has a, another b and c. Every
-// 50th line of the file cannot be read; it is empty in `lines`.
+// 50th line of the file cannot be read; its entry in `lines` is empty.
 static void write_lines(const char *path)
 {
     FILE *f = fopen(path, "w");

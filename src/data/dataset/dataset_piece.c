@@ -18,7 +18,8 @@ struct piece_intake {
     const struct reader_layout *layout; // layout of the file
     size_t at;                          // the offset of the next chunk
     uint64_t number;
-    // Number of the line in the file, or in the piece if the former is unknown.
+    // Number of the next chunk's first line in the file, or in the piece if that number
+    // is unknown.
     uint64_t line;
 };
 
@@ -114,7 +115,7 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
 {
     struct buf line = BUF_INIT(MAX_LINE_BYTES);
     int rc = pieces_first_lines(p, file, 1, MAX_LINE_BYTES, &line, e);
-    // A file of empty lines has no header and no example that needs one.
+    // A file of empty lines has no header and no example that needs a header.
     if (rc == 0 && !reader_is_blank(r, line.data, line.len)) {
         rc = reader_header(r, buf_str(&line), line.len, ret, e);
         if (rc == TUG_EDATA)

@@ -277,7 +277,7 @@ static void equal_ids_meet(void **state)
     free_texts();
 }
 
-// A line that cannot be read is named by its place in its file.
+// The error about a line that cannot be read names the line by its place in its file.
 static void bad_lines_are_named(void **state)
 {
     (void)state;

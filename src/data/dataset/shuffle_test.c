@@ -67,8 +67,8 @@ static void test_seed_and_pass(void **state)
     assert_true(in_common(a, shuffle_make(10000, 2, 1)) < 12);
 }
 
-// The correlations between the positions of neighbours, and between a position and its
-// origin, are within four standard deviations of 0.
+// The correlations between the positions of neighbours, and between an example's position
+// and its original position, are within four standard deviations of 0.
 static void test_mixed(void **state)
 {
     (void)state;

@@ -73,7 +73,8 @@ struct reader_options {
                          // contain. "" names the column without a name
     const char *numeric; // "a,b:log,c:bins:64": columns whose texts are numbers
     const char *lists;   // "a,b": columns with several words in a cell
-    char list_separator; // separator of these words; 0: not given, so '|'
+    char list_separator; // separator of the words in a cell of `lists`; 0: not given, so
+                         // '|'
     const char *missing; // "NA,null": words that mean an empty cell
     // "none": quotes are text; "double": cells may be quoted; NULL: not given.
     const char *quote;
@@ -117,15 +118,15 @@ uint32_t reader_label_count(const struct reader *r);
 bool reader_has_header(const struct reader *r);
 
 // Reads the first line of a csv file and returns the places of the schema's columns in
-// the file. Without a schema, the first header decides it. A layout is valid as long as
-// the reader.
+// the file. Without a schema, the first header decides the schema. A layout is valid as
+// long as the reader.
 struct reader_layout;
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e);
 
 // Returns the number of lines of the first file that reader_decide needs before other
-// data is read: the header if it decides the schema, and the lines from which bins of
-// numbers are made. 0: the schema is complete.
+// data is read: the header if the header decides the schema, and the lines from which
+// bins of numbers are made. 0: the schema is complete.
 size_t reader_wants(const struct reader *r);
 // The most bytes of these lines; if lines are long, fewer lines suffice.
 enum { READER_LOOK_BYTES = 64 << 20 };
@@ -205,8 +206,8 @@ bool reader_format_lacks_fields(const char *format);
 int reader_header_names(const char *line, size_t len, char separator, bool quotes,
                         struct schema *ret, struct err *e);
 
-// Returns the next name of "a,b,c", which begins at *list; returns false at the end, or
-// if *list is NULL. Each name between commas counts, even an empty one.
+// Returns the next name of a list "a,b,c": the name that begins at *list. Returns false
+// at the end, or if *list is NULL. Each name between commas counts, even an empty one.
 bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
 
 // An entry of --numeric, where ":log" or ":bins:64" may follow a name.
@@ -217,7 +218,7 @@ struct reader_numeric {
     enum schema_use use;
     uint32_t bins; // the greatest number of bins, with SCHEMA_BINS
 };
-// The number of bins if --numeric gives none, and the largest number.
+// The number of bins if --numeric gives none, and the largest number that it can give.
 enum { READER_BINS = 32, READER_BINS_MAX = 1024 };
 bool reader_next_numeric(const char **list, struct reader_numeric *ret);
 

@@ -86,7 +86,8 @@ bool reader_format_lacks_fields(const char *format)
     return ops != NULL && ops->no_fields;
 }
 
-// Returns the length of a column's name without "@GROUP" or "[N]", which multislot adds.
+// Returns the length of a column's name without "@GROUP" or "[N]", which multislot adds
+// to names.
 static size_t bare_name(const struct schema *s, const char *name)
 {
     return strcmp(s->format, reader_multislot.name) == 0 ? strcspn(name, "@[")

@@ -21,7 +21,7 @@ enum {
     CATEGORIES = 26,
     SLOTS = INTEGERS + CATEGORIES,
     BUCKETS = 1908, // floor(log(2^63 - 1)^2) + 1
-    SMALL = 4096,   // smaller values have their bucket in a table
+    SMALL = 4096,   // the buckets of smaller values are in a table
     LOW_MIN =
         -5, // values from here to LOW_MAX are their own buckets, with keys in a table
     LOW_MAX = 2,
@@ -30,7 +30,7 @@ enum {
 struct criteo {
     struct reader base;
     uint64_t from[BUCKETS]; // the smallest value of each bucket; for an empty bucket,
-                            // the smallest value of the next one
+                            // that of the next bucket
     uint16_t small[SMALL];
     uint64_t low[INTEGERS][LOW_MAX - LOW_MIN + 1];
     uint64_t key[INTEGERS][BUCKETS];
@@ -126,8 +126,8 @@ static bool long_integer(const char *p, size_t len, int64_t *ret)
     return true;
 }
 
-// Parses an integer of up to 7 digits without a loop. Returns the tab behind it, or NULL
-// if there is none or the text is not an integer.
+// Parses an integer of up to 7 digits without a loop. Returns the tab behind the integer,
+// or NULL if no tab follows or the text is not an integer.
 static inline const char *integer(const char *p, const char *end, int64_t *ret)
 {
     bool negative = *p == '-';
@@ -275,8 +275,8 @@ static int criteo_column(const struct reader *r, const struct reader_layout *lay
     return p < end ? buf_add(to, p, (size_t)(find_byte(p, end, '\t') - p)) : 0;
 }
 
-// Finds the word of an integer, which is its bucket; the text may also be the bucket
-// itself.
+// Finds the word of an integer: the word is the integer's bucket. The text may also be
+// the bucket itself.
 static int criteo_word(const struct reader *r, uint32_t slot, const char *text,
                        size_t len, struct reader_word *ret, struct err *e)
 {

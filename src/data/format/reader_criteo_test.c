@@ -36,7 +36,7 @@ static uint64_t naive_key(uint32_t slot, const char *text)
     return reader_key(slot, text, strlen(text));
 }
 
-// Checks example i against its line. With 40 columns, the first one is the label.
+// Checks example i against its line. With 40 columns, the first column is the label.
 static void assert_same(const struct examples *x, size_t i, const char *line, bool label)
 {
     char copy[4096], *rest = copy, *column;

@@ -260,8 +260,8 @@ bool csv_is_of_thousands(const char *text, size_t n)
     return true;
 }
 
-// Adds advice to the error about a number that cannot be read, if the number has the
-// other decimal mark.
+// Adds advice to the error about a number that cannot be read, if the number has a point
+// where a comma is expected, or the reverse.
 static int advise_mark(const struct column *column, const struct field *f, struct err *e)
 {
     char text[NUMBER_TEXT];

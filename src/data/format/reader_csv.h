@@ -41,7 +41,8 @@ struct reader_layout {
     size_t header_len;
     struct column *column;
     size_t columns;
-    // The number of columns of bins that the file lacks; they follow the other columns.
+    // The number of columns of bins that the file lacks; these columns follow the other
+    // columns.
     size_t absent;
     bool in_order; // features of a line are in the order of slots
     bool named;    // a line of data cannot look like this header
@@ -102,7 +103,7 @@ struct csv {
     struct bins *bin; // the bins of the columns that have bins
     size_t binned;
     float *edges;        // the edges of the bins of all columns
-    bool looking;        // the first lines are being read, and bins are not needed yet
+    bool looking;        // the first lines are being read to decide the bins
     struct cross *cross; // crosses of the schema; their columns follow the other columns
     size_t crosses;
     uint32_t *index; // hash table of columns by name: 1 + index of the column; 0: free
@@ -124,8 +125,8 @@ struct field {
     bool doubled; // the field contains "" for a quote
 };
 
-// Reads the field at p, which begins with a quote. Returns the separator behind it or the
-// end; NULL with *e set if it is malformed.
+// Reads the field at p, which begins with a quote. Returns the separator behind the
+// field, or the end; NULL with *e set if the field is malformed.
 const char *csv_quoted_field(const char *p, const char *end, char separator,
                              struct field *ret, struct err *e);
 
@@ -150,7 +151,8 @@ bool csv_has_backslash_quote(const char *line, const char *end);
 bool csv_names_label(const char *name);
 const char *csv_usual_label(const struct schema *names);
 bool csv_has_number(const struct schema *names);
-// Suggests a separator for a line of one column; "" if it contains no other separator.
+// Suggests a separator for a line of one column; "" if the line contains no other
+// separator.
 const char *csv_separator_hint(const struct csv *c, const char *line, size_t len);
 
 // Returns the character that quotes cells. For rows in memory this is always '"', which

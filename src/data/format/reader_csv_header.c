@@ -143,7 +143,7 @@ static int one_column(const struct csv *c, const char *name, size_t len, struct 
 }
 
 // Called for a header that shares no column with the schema: sets an error if the reason
-// is a common one.
+// is a common mistake.
 static int nothing_fits(const struct csv *c, const struct schema *names, struct err *e)
 {
     const char *only = names->text + 1;
@@ -213,8 +213,8 @@ static int fill_layout(struct csv *c, const struct schema *names, struct reader_
 }
 
 // Returns whether a repeated header can be distinguished from data. This is impossible if
-// the file has a single column, because its name may also occur as a word, and if all
-// names are numbers.
+// the file has a single column, because the column's name may also be a word of its
+// cells, and if all names are numbers.
 static bool has_names(const struct schema *names)
 {
     struct schema_column n;

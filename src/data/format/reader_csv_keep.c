@@ -53,7 +53,8 @@ int csv_column(const struct reader *r, const struct reader_layout *l, const char
     return 0;
 }
 
-// Computes the key of a text; returns false if it is not exactly one word of the column.
+// Computes the key of a text; returns false if the text is not exactly one word of the
+// column.
 static bool word_key(const struct csv *c, const struct column *column, const char *text,
                      size_t len, uint64_t *ret)
 {

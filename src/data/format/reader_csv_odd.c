@@ -164,8 +164,8 @@ static bool has_old_word(const struct field *f, struct cell *ret)
 }
 
 // Looks for words that a model of an earlier version, trained on a data frame, may know
-// under another spelling. Its save lacks the types of the columns, which would be needed to
-// map the spellings.
+// under another spelling. The model's save lacks the types of the columns, which would be
+// needed to map the spellings.
 static void look_at_old_words(struct csv *c, const struct reader_layout *l,
                               const char *line, size_t len)
 {

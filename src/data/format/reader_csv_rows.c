@@ -128,7 +128,7 @@ int csv_row(const struct reader *r, const struct reader_layout *l,
     struct example new;
     TRY(csv_begin(c, l, 0, x, &new, e));
     for (size_t k = 0; k < l->columns; k++) {
-        struct cell cell; // most of it stays unused
+        struct cell cell; // not set to zeros, because most of it stays unused
         if (l->column[k].use == SCHEMA_DROPPED)
             continue;
         if (k >= labels)

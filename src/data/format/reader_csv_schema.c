@@ -244,7 +244,7 @@ static const char *separator_hint(const struct csv *c, const struct schema *name
     return names->columns == 1 ? csv_separator_hint(c, only, strlen(only)) : "";
 }
 
-// Checks that the columns named in options exist; reports all missing ones in one
+// Checks that the columns named in options exist; reports all missing columns in one
 // message.
 static int check_names(const struct csv *c, const struct schema *names, struct err *e)
 {
@@ -365,7 +365,7 @@ static int add_dropped(const struct csv *c, const struct schema *names, struct e
 }
 
 // Adds all labels in the order of --label, wherever their columns are; files for
-// predictions may lack them.
+// predictions may lack labels.
 static int add_labels(const struct csv *c, struct err *e)
 {
     const char *list = c->label, *name, *rest, *other;

@@ -110,7 +110,8 @@ static void test_csv(void **state)
     assert_header_refused(o, "a,b,c,d,e,f,g,h,i,j", "names 9 columns; the limit is 8");
 }
 
-// If the labels of a file have another order than the model's, they are found by name.
+// If the labels of a file have another order than the model's labels, they are found by
+// name.
 static void test_multislot(void **state)
 {
     (void)state;

@@ -55,7 +55,8 @@ static int multislot_open(struct reader **ret, const struct reader_options *o,
     return 0;
 }
 
-// Reads lines whose slots have another order than the model's, or lack some of them.
+// Prepares for lines whose slots have another order than the model's slots, or lack some
+// slots of the model.
 static int adopt_others(struct multislot *m, struct slots *model, struct err *e)
 {
     m->schema = mem_zalloc(sizeof *m->schema);
@@ -128,8 +129,8 @@ static inline bool stops(char c)
     return (unsigned char)c <= ' ';
 }
 
-// Returns the end of a token. Any control character ends it; the code that reads the next
-// token refuses it.
+// Returns the end of a token. Any control character ends a token; the code that reads the
+// next token refuses such a character.
 static const char *token_end(const char *p, const char *end)
 {
     while (p < end && !stops(*p))

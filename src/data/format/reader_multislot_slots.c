@@ -9,8 +9,8 @@
 #include "data/format/reader_multislot.h"
 #include "os/file.h"
 
-// Seeds of the hashes of slots' names. They differ, so that a slot of ids and a slot of
-// numbers with the same name have different keys.
+// Seeds of the hashes of slots' names. The seeds differ, so that a slot of ids and a slot
+// of numbers with the same name have different keys.
 enum { ID_SEED = 2, NUMBER_SEED = 3 };
 
 enum { DENSE_MAX = 1 << 20, RANGE_MAX = READER_MAX_SLOT + 1 };
@@ -19,7 +19,7 @@ enum { DENSE_MAX = 1 << 20, RANGE_MAX = READER_MAX_SLOT + 1 };
 
 // ---------------------------------------------------------------- the text
 
-// One entry of the text, and its place.
+// One entry of the text of --slots, and the place of the entry.
 struct entry {
     const char *text; // NAME:TYPE
     size_t len;
@@ -62,7 +62,8 @@ static bool is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && memcmp(text, word, len) == 0;
 }
 
-// Returns the begin of "[N]", N >= 1, at the end of text[0..len); len if there is none.
+// Returns the offset of "[N]", N >= 1, at the end of text[0..len); len if the text does
+// not end so.
 static size_t find_count(const char *text, size_t len, uint32_t *ret)
 {
     const char *open = memchr(text, '[', len);
@@ -161,7 +162,7 @@ static int add_slots(struct schema *s, const struct entry *x, size_t name_len,
     TRY(parse_range(x, x->text, name_len, &prefix, &first, &last, e));
     if (prefix == name_len)
         return add_slot(s, x, x->text, name_len, t, e);
-    // Not "i <= last": `last` may be the largest number.
+    // The condition is not "i <= last", because `last` may be the largest number.
     for (uint64_t i = 0; i <= last - first; i++) {
         char number[24];
         struct buf b = BUF_INIT(SCHEMA_TEXT_MAX);

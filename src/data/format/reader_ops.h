@@ -18,8 +18,8 @@ struct reader_ops {
     bool no_fields; // all slots are 0, so that models that need fields refuse the format
     bool quotes;    // words may be in quotes, as reader_text reads them
     bool numbers_fields; // a column's name is the number of a field
-    // Makes the reader of the format, whose first member is a struct reader; reader_open
-    // sets that member.
+    // Makes the reader of the format, which begins with a struct reader; reader_open sets
+    // the fields of that struct.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
     // If r->schema has columns, uses it as the schema of a model; otherwise sets the
     // columns of r->schema. Not called for a format that needs a header first. NULL: the
@@ -102,7 +102,8 @@ int reader_agrees(const struct reader_options *o, struct err *e);
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e);
 
-// Records a label of the logistic loss before it becomes 0 or 1. Any thread may call it.
+// Records a label of the logistic loss before the label becomes 0 or 1. Any thread may
+// call it.
 void reader_note_negative(const struct reader *r, bool minus);
 static inline void reader_note_label(const struct reader *r, float label)
 {
@@ -132,7 +133,7 @@ bool reader_means_missing(const char *text, size_t len);
 int reader_explain_missing(const char *text, size_t len, const char *how, struct err *e);
 
 // Reports a text that is not a finite number, with the status from number_parse; `what`
-// is "value" or another name for it.
+// is "value", or another name for the number.
 int reader_bad_number(enum number_status status, const char *what, const char *text,
                       size_t len, const char *where, struct err *e);
 

@@ -54,7 +54,7 @@ static int take_dense(const struct dense_rows *d, uint64_t i, struct examples *x
         x->key[k] = c;
         x->value[k] = value;
         x->slot[k] = 0;
-        k += value != 0; // a value of 0 is overwritten by the next one
+        k += value != 0; // a value of 0 is overwritten by the next value
         new->has_values |= value != 0 && value != 1;
     }
     new->nnz = k;
