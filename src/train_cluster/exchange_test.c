@@ -357,7 +357,7 @@ static void workers_in_any_order(void **state)
     any_order(RULE_ADAGRAD, false);
 }
 
-// The states of moments stay with their worker, whatever other workers push.
+// States that are moments stay with their worker, whatever other workers push.
 static void states_stay(void **state)
 {
     (void)state;

@@ -190,8 +190,8 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-// Returns whether the piece with this number belongs to this worker. If all workers were
-// given the same files, every n-th piece does.
+// Returns whether the piece with this number belongs to this worker. If all n workers
+// were given the same files, every n-th piece belongs to this worker.
 static bool piece_is_mine(const struct run *r, uint64_t number)
 {
     const struct driver *d = r->driver;

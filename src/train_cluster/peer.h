@@ -28,7 +28,7 @@ struct train_peer {
     struct van *van;
     struct client *client; // the client, which has joined as a worker
     bool own_files;  // --data are this worker's own files; otherwise all workers were
-                     // given the same
+                     // given the same files
     bool begun;      // an earlier run has left its rows on the servers
     uint32_t passes; // passes that these workers have done in earlier calls
     uint32_t call;   // number of this call of training, from 1, in this membership

@@ -59,8 +59,8 @@ static bool stops_meeting(void *ctx, const char *missing)
     return run_interrupted(x->run);
 }
 
-// Waits until all living workers have come to the barrier that this one has entered. It
-// waits for slow workers, but not for dead ones.
+// Waits until all living workers have come to the barrier that this worker has entered.
+// Waits for slow workers, but not for dead ones.
 static int wait_for_all(struct run *r, struct err *e)
 {
     struct meeting x = {r, waiting_begin(r->config->cluster->peer->patience)};

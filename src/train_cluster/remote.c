@@ -70,7 +70,8 @@ int remote_open(struct remote *r, const struct train_config *c,
 
 void remote_close(struct remote *r)
 {
-    // Freed before the client is closed, since the van returns buffers to the client.
+    // The van is freed before the client is closed, because the van returns
+    // buffers to the client.
     van_free(r->van);
     client_close(r->client);
     *r = (struct remote){0};

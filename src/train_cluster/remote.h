@@ -46,8 +46,8 @@ struct remote_options {
     enum wire_role role;
     uint16_t loop, loops; // number of this client's loop, and of all loops of the
                           // process: see msg_join
-    // Called when the scheduler has divided the micro-batches of batches
-    // differently; may be NULL.
+    // Called when the scheduler has divided the micro-batches anew among the
+    // workers; may be NULL.
     void (*view)(void *ctx, const struct msg_view *m);
     void *ctx;
 };
@@ -97,8 +97,8 @@ int remote_pause(struct remote *r, double seconds, struct err *e);
 // Returns whether workers apply the rules: see train_cluster/exchange.h.
 bool remote_steps(const struct train_config *c);
 
-// Returns the bytes of a piece: the same for all workers of a run, and for a run that
-// resumes it.
+// Returns the size of a piece in bytes. All workers of a run, and a run that resumes that
+// run, get the same size.
 uint64_t remote_piece_bytes(uint64_t text_bytes);
 
 // ---------------------------------------------------------------- the state of a worker
@@ -124,9 +124,10 @@ struct share {
     struct order_block hand;
     uint64_t first, batches;
     bool begun;
-    uint64_t last; // number of the last batch whose share was pushed
-    uint32_t done; // bit i is set if micro-batch i of this batch was pushed
-    uint64_t view; // number of the division that gave these micro-batches to this worker
+    uint64_t last;    // number of the last batch whose share was pushed
+    uint32_t done;    // bit i is set if micro-batch i of batch `last` was pushed
+    uint64_t view;    // number of the division of batches that gave the micro-batches in
+                      // `done` to this worker
     uint64_t reports; // number of reports sent in the pass
 };
 
@@ -204,7 +205,7 @@ struct remote_worker {
     uint64_t bad_lines;
 };
 
-// Checks that a worker's part of a batch is possible.
+// Checks the share of each batch that *v gives to a worker.
 int remote_check_view(const struct msg_view *v, struct err *e);
 
 // Joins the cluster (or, without a driver, uses the caller's membership), and opens

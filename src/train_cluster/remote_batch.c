@@ -293,7 +293,7 @@ static int take_gradients(struct job *j)
     TRY(remote_failed(j->worker, rc, (uint64_t)j->push->pass, j->e));
     TRY(flows(j) ? exchange_pulled_rows(x, j->e) : exchange_pulled(x, j->e));
     TRY(compute_all(j));
-    // For a batch without examples, the layers were not asked for.
+    // If the batch has no examples, nothing has waited for the layers yet.
     TRY(exchange_pulled(x, j->e));
     if (j->worker->n_threads > 1)
         remote_batch_run(j, add_sums);

@@ -150,7 +150,7 @@ static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batch
 
 // Returns the fraction of a change that is pushed. In geo mode the rows become the
 // average over the workers that are in the cluster when the rows are pulled and have work
-// to do. In elastic mode rows move by the fraction `elastic` of that.
+// to do. In elastic mode this fraction is also multiplied by `elastic`.
 static float fraction_of(const struct remote_worker *w, const struct msg_leased *l)
 {
     const struct roster *r = member_roster(client_member(w->remote.client));
@@ -226,7 +226,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
         return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
     // The next batch's rows should not include this batch's changes. But servers let a
     // pull that is ahead of other workers wait, and answer it with the rows at the end of
-    // the wait.
+    // the wait. So the pushes are sent only after that answer.
     if (x->steps && s->window > 1 && b + 1 < s->n &&
         w->config->cluster->mode == CONFIG_SSP)
         TRY(exchange_pulled(slot_of(w, b + 1), e));

@@ -19,7 +19,7 @@ static int remote_rows_wait(struct remote_rows *r, client_ts ts, struct err *e)
 }
 
 // Puts rows that were pulled into the table. `living` is the accessor by whose layout the
-// values were pulled; NULL: they are whole rows.
+// values were pulled; NULL: the values are whole rows.
 int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float *values,
                     const uint8_t *found, const struct accessor *living,
                     const struct accessor *own)

@@ -30,14 +30,14 @@ int remote_rows_begin(struct remote_rows *r, struct err *e);
 
 // Gets the ids of keys for dataset_load. Several threads call it; only one at a time asks
 // the servers. `ctx` is a struct remote_rows. After a failure, remote_rows_reason sets
-// the error to the reason why a row could not be pulled, if that was the failure. It
-// returns the error's code.
+// the error to the reason why a row could not be pulled, if that was the failure.
+// remote_rows_reason returns the error's code.
 int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 int remote_rows_reason(struct remote_rows *r, int rc, struct err *e);
 
 // Puts those pulled rows that were found into the table `t`. `living` is the accessor by
-// whose layout the values were pulled, and `own` that of `t`; NULL: they are whole rows.
-// Returns 0 or TUG_ENOMEM.
+// whose layout the values were pulled, and `own` that of `t`; NULL: the values are whole
+// rows. Returns 0 or TUG_ENOMEM.
 int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float *values,
                     const uint8_t *found, const struct accessor *living,
                     const struct accessor *own);

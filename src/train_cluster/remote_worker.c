@@ -475,7 +475,8 @@ static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 
 uint32_t remote_worker_lanes(const struct train_config *c)
 {
-    // In sync mode each worker has all examples in memory, so a process has only one.
+    // In sync mode each worker has all examples in memory, so a process has only one
+    // lane.
     bool one = c->cluster->mode == CONFIG_SYNC || c->cluster->together || c->threads < 1;
     return one ? 1 : (uint32_t)c->threads;
 }

@@ -178,7 +178,7 @@ static bool look_at_bucket(const struct label_part *p, uint32_t i, struct bucket
     return i < p->f.n_buckets;
 }
 
-// Appends the buckets of both, and counts them.
+// Appends the buckets of both parts, and counts the buckets.
 static int join_buckets(struct buf *to, const struct label_part *a,
                         const struct label_part *b, uint32_t *ret_n)
 {

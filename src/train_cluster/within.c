@@ -69,8 +69,8 @@ static int within_run_both(const struct train_config *c, const struct embedded *
     int rc = train_run(&driver->config, ret, e);
     atomic_store(&worker->stop, rc != 0);
     pthread_join(worker->thread, NULL);
-    // If the worker has failed by itself, its error is the reason why the driver failed,
-    // too.
+    // If the worker has failed by itself, its error is also the reason why the driver
+    // failed.
     if (rc == 0 || rc == TUG_EINTERRUPTED || worker->end.code == 0 ||
         worker->end.code == TUG_EINTERRUPTED)
         return rc;

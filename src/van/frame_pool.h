@@ -10,7 +10,8 @@
 
 #include "os/budget.h"
 
-// Sizes are powers of two, from 1 << FRAME_POOL_MIN on; the largest holds WIRE_BODY_MAX.
+// The sizes of blocks are powers of two, from 1 << FRAME_POOL_MIN on; the largest block
+// holds WIRE_BODY_MAX bytes.
 enum { FRAME_POOL_MIN = 8, FRAME_POOL_CLASSES = 25 };
 
 struct frame_block;

@@ -24,7 +24,7 @@
 // The settings for the proofs that a node gives to other nodes and requires from them.
 struct prover {
     enum wire_role role; // the role that the peer claims
-    bool insecure;       // peers without a token are accepted, too
+    bool insecure;       // whether peers without a token are accepted
     // Gets the newest token for `*role`. If the node has only a token of a role with
     // fewer rights, gets that token and sets *role to its role. TUG_EIO if no token was
     // found.
@@ -61,7 +61,7 @@ struct handshake {
     uint8_t answer[MAC_BYTES]; // the proof that CHALLENGE or PROOF points at
 };
 
-// Begins the handshake as the dialler. A dialler without a token sends KNOCK, too, and
+// Begins the handshake as the dialler. A dialler without a token also sends KNOCK, and
 // the listener answers which token is missing. TUG_EIO if the system gives no random
 // numbers. Messages point into *h.
 int handshake_knock(struct handshake *h, const struct prover *p,

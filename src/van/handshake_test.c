@@ -158,7 +158,8 @@ static void test_no_token(void **state)
     expect(&w, KNOCKED, NULL);
     w.listener.prover.insecure = true;
     expect(&w, DONE, NULL);
-    // Insists on a proof: refuses a listener that asks for none and gives none.
+    // A dialler that insists on a proof refuses a listener that asks for no
+    // proof and gives none.
     w.dialler.prover.insecure = false;
     expect(&w, CHALLENGED, "does not prove");
     begin(&w);
