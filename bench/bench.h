@@ -57,7 +57,7 @@ int bench_rules(struct bench *b, struct err *e);
 int bench_save(struct bench *b, struct err *e);
 int bench_shrink(struct bench *b, struct err *e);
 int bench_tier(struct bench *b, struct err *e);
-// Measures scoring by a saved model, also while newer saves are loaded.
+// Measures how fast a saved model scores rows, also while newer saves are loaded.
 int bench_score(struct bench *b, struct err *e);
 
 // Figures. If memory runs out while one is added, bench_run returns an error.

@@ -11,9 +11,10 @@ enum { BENCH_FIGURES = 8192 }; // figures beyond this number are dropped
 // A figure that one worker has measured.
 struct bench_figure {
     char name[40];
-    double rate;     // keys per second; of a barrier, barriers per second
-    double p50, p99; // seconds from the call to the end of its wait
-    double bytes;    // bytes sent and received per key; 0: not counted
+    double rate; // keys per second; of a barrier, barriers per second
+    // Quantiles of the seconds from a request to the end of the wait for it.
+    double p50, p99;
+    double bytes; // bytes sent and received per key; 0: not counted
 };
 
 // Memory that all processes share.

@@ -105,7 +105,8 @@ static int store_worker(const struct bench_kv *b, struct err *e)
     return said(tug_kvstore_close(s), e);
 }
 
-// One turn of a measurement: starts processes together, and waits until all have ended.
+// These functions make one run: they start the processes together, and wait until all
+// have ended.
 
 static pid_t start(const struct bench_kv *of, uint32_t rank, life_fn life)
 {

@@ -17,7 +17,7 @@ struct tls;
 
 struct bench_pair_options {
     struct tls *tls;
-    uint64_t max_bytes; // the most bytes of a message
+    uint64_t max_bytes; // size of the longest message
     uint64_t spin_ns;
     uint64_t timeout_ns; // the longest wait for an answer, in ns
 };

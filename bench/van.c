@@ -14,7 +14,7 @@ enum {
     PLAIN,
     SECURE,
     KINDS,
-    ROUNDS = 3, // turns of each kind
+    ROUNDS = 3, // turns of each kind of link
     MAX_PINGS = 1 << 20,
     PEM_MAX = 64 << 10,
     SIZES = 3,
@@ -29,7 +29,7 @@ struct van_bench {
     const struct bench *b;
     struct tls *tls;
     struct bench_pair *pairs[KINDS];
-    uint64_t max_bytes; // the most bytes of a message
+    uint64_t max_bytes; // size of the longest message
     // Bytes per second that the cipher encrypts or decrypts, whichever is slower.
     double cipher;
 };

@@ -77,8 +77,8 @@ static inline void set_step(const struct accessor *a, float *row, uint64_t step)
 }
 
 // Returns whether ttl_steps have passed since the row's last push. A negative difference
-// means that the row comes from a save of a later step. A push that is more than 2^31
-// steps old looks like that, too, for the next 2^31 steps.
+// means that the row comes from a save of a later step. A row whose last push is more
+// than 2^31 steps old also has a negative difference, for the next 2^31 steps.
 static bool outlived(const struct accessor *a, const float *row, uint64_t step)
 {
     int32_t age = (int32_t)((uint32_t)step - get_step(a, row));
@@ -101,9 +101,9 @@ static void accessor_ctr_begin(const struct accessor *a, float *row, struct life
     set_step(a, row, t.step);
 }
 
-// Called when a row stops being worth publishing, so that deltas name it as removed.
-// Raises its delta_score, so that a delta publishes the row again as soon as it is worth
-// publishing, however little it has changed.
+// Called when a row stops being worth publishing; deltas then name the row as removed.
+// Raises the row's delta_score, so that a delta publishes it as soon as it is worth
+// publishing again, even if it has hardly changed.
 static void unpublish(const struct accessor *a, float *row)
 {
     if (accessor_ctr_get(a, row, LIFE_DELTA) < a->life.delta_threshold)

@@ -42,7 +42,7 @@ static struct accessor shape(int number, enum rule_kind kind)
     return a;
 }
 
-// Fills the rows with values that are not negative, since some are sums of squares.
+// Fills the rows with values that are not negative, because some are sums of squares.
 static void fill(struct rows *r, const struct accessor *a)
 {
     for (size_t i = 0; i < ROWS; i++) {

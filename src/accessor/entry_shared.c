@@ -28,7 +28,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "counters are saved as memory is");
 
 enum { MAX_HASHES = 32, SKETCH_LINES = 4, STREAM = 0x736b65 };
-// The most parts of a filter, so few that their products with a float are exact in a
+// The greatest value of shape.parts. Products of such numbers and floats are exact in a
 // double.
 enum { MAX_PARTS = 1 << 16 };
 

@@ -88,7 +88,7 @@ static void test_room_doubles_and_keeps_elements(void **state)
     mem_fault_after(-1);
     assert_true(list == kept && cap >= 5000);
     mem_free(list);
-    uint64_t *few = NULL; // a capacity of 8 bits
+    uint64_t *few = NULL; // the capacity `most` has only 8 bits
     uint8_t most = 0;
     assert_int_equal(mem_room(&few, &most, 200), 0);
     assert_int_equal(mem_room(&few, &most, 255), 0);
@@ -119,8 +119,8 @@ static void test_alignment(void **state)
         assert_int_equal((uintptr_t)p % align, 0);
         mem_free(p);
     }
-    // Maps several blocks at once, so that they are not aligned by chance. Some sizes are odd, so
-    // that the ends are written.
+    // Maps several blocks at once, so that not all are aligned by chance. Some sizes are
+    // not whole pages; the last byte is written, too.
     size_t bytes[] = {2 * MIB, 2 * MIB + 1, 5 * MIB - 7, 2 * MIB};
     char *p[4];
     for (int i = 0; i < 4; i++) {

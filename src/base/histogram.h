@@ -16,7 +16,8 @@ enum {
 
 struct histogram {
     uint64_t ns; // sum of the times
-    // Counts; bucket i has the times above bound i - 1 that are at most bound i.
+    // Numbers of times; bucket i counts the times above bound i - 1 that are at most
+    // bound i.
     uint64_t bucket[HISTOGRAM_BUCKETS];
 };
 

@@ -23,7 +23,8 @@ void key_set_fini(struct key_set *s); // a zeroed struct is fine
 // Empties the set for at most n keys, which must have been reserved.
 void key_set_clear(struct key_set *s, size_t n);
 
-// Mixes both halves of a product, so that keys may differ in any bits.
+// Returns the place at which the search for a key begins. Both halves of a product are
+// mixed, so that keys may differ in any bits.
 static inline size_t key_set_home(const struct key_set *s, uint64_t key)
 {
     unsigned __int128 x = (unsigned __int128)key * 0x9e3779b97f4a7c15ull;

@@ -81,7 +81,7 @@ void cli_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void cli_cell(int width, double x);
 
 // Prints the collected text to standard output and frees it. `rc` is the result of
-// collecting.
+// collecting; if it is an error, the call prints nothing and returns it.
 int cli_print(struct buf *b, int rc, struct err *e);
 
 #endif

@@ -49,7 +49,8 @@ static int each_option(struct buf *b, const struct option_table *t, option_fn pu
     return 0;
 }
 
-// Writes the words that may follow the command: commands or actions; nothing for files.
+// Writes the words that may follow the command: commands or actions. Writes nothing if
+// files may follow.
 static int put_first_words(struct buf *b, const struct option_table *t)
 {
     if (strcmp(t->command, "help") == 0 || strcmp(t->command, "config") == 0)

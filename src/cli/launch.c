@@ -352,8 +352,8 @@ static int environment_of(const struct launch_values *v, const struct options *g
 
 static const char *const levels[] = {"error", "warn", "info", "debug"};
 
-// Returns the level of the launcher's log and of its processes'. The option --quiet of
-// train also applies to all roles except the driver.
+// Returns the level of the logs of the launcher and of its processes. The option --quiet
+// of train also applies to all roles except the driver.
 static int level_of(const struct launch_values *v, const struct options *given,
                     const struct launch_roots *roots)
 {

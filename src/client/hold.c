@@ -57,7 +57,8 @@ static void let_go_answered(void *ctx, const struct van_message *m)
     struct client *c = ctx;
     (void)m;
     c->hold.asking = false;
-    (void)hold_tick(c, van_now(c->van)); // a request may have been made meanwhile
+    // A request may have been made since the message was sent.
+    (void)hold_tick(c, van_now(c->van));
 }
 
 uint64_t hold_tick(struct client *c, uint64_t now)

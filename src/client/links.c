@@ -66,9 +66,10 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
     lost(p);
 }
 
-// Lets slices for which the loop had no room wait for their pause on a new link, too. The
-// other slices are sent first. Serving them may make room. Also, if links break after a few
-// messages, the other slices would never arrive behind many slices that are refused again.
+// On a new link, slices for which the loop had no room still wait for their pause. The
+// other slices are sent first. Serving them may make room. Also, if links break after a
+// few messages, the other slices would never arrive behind many slices that are refused
+// again.
 static void greeted(struct peer *p, uint64_t now)
 {
     for (struct slice *s = p->first; s != NULL; s = s->behind)

@@ -241,7 +241,7 @@ struct placement {
     uint16_t *loop; // the loop of each partition
 };
 
-// A question to the scheduler, for client_ask.
+// A message to the scheduler whose answer client_ask waits for.
 struct asking {
     void (*answer)(void *ctx, const union wire_any *m); // NULL: no caller waits any more
     void *ctx;
@@ -276,8 +276,8 @@ struct hold {
     // The scheduler was asked to keep the placement and was not told to release it.
     // As soon as it was asked, the scheduler may be keeping it.
     bool asked;
-    bool asking;  // a question to the scheduler is under way
-    uint64_t due; // time of the next question
+    bool asking;  // a request to the scheduler is under way
+    uint64_t due; // time of the next request to the scheduler
 };
 
 #define NUMBERS_OF_PUSHES ((struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW})
@@ -407,7 +407,7 @@ void hold_give(struct client *c);
 void hold_save(struct client *c, uint64_t id);
 // Returns whether the scheduler keeps the placement that the client has.
 bool hold_is_on(const struct client *c);
-// Sends the scheduler the next question, if one is due. Returns when to call it again.
+// Sends the next request to the scheduler, if it is due. Returns when to call it again.
 uint64_t hold_tick(struct client *c, uint64_t now);
 
 // ---------------------------------------------------------------- slice.c

@@ -118,8 +118,8 @@ static void take_refusal(struct slice *s, uint64_t epoch, uint64_t now)
     again(s, now);
 }
 
-// Handles an answer of a loop without room for the slice, or for its answer, at that
-// moment. The loop may have dropped the slice's list of keys, too.
+// Handles the answer of a loop that has no room for the slice, or for the slice's answer,
+// at the moment. The loop may also have dropped the slice's list of keys.
 static void no_room(struct slice *s, uint64_t now)
 {
     s->request->client->stats.no_room++;
@@ -131,7 +131,7 @@ static void no_room(struct slice *s, uint64_t now)
     again(s, now);
 }
 
-// Sends the slice again with its keys, since the loop does not have their list.
+// Sends the slice again with its keys, because the loop does not have their list.
 static void send_all_keys(struct slice *s, uint64_t now)
 {
     if (s->all_keys) // the refusal is of an earlier message; one with the keys is in flight

@@ -139,7 +139,8 @@ static void node_options_name(void *ctx, const char *path)
     snprintf(f->all + end, sizeof(f->all) - end, "%s%s", end > 0 ? ", " : "", name);
 }
 
-// Says that no run of this name was found, and which others run on this machine.
+// Returns the error that no run of this name was found. It names the clusters that run on
+// this machine.
 static int not_found(const struct node_values *v, struct err *e)
 {
     struct names f = {0};
@@ -160,8 +161,8 @@ static int not_found(const struct node_values *v, struct err *e)
                    v->cluster);
 }
 
-// Finds the scheduler in the files that tug launch wrote, for tools; *to receives its
-// address.
+// Finds the scheduler for a tool in the files that tug launch wrote, and copies the
+// scheduler's address to `to`.
 static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
                           struct err *e)
 {

@@ -40,8 +40,8 @@ struct role_http;
 // says so. The caller keeps `n` and `j` until role_http_close.
 int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
                         struct node *n, struct journal *j, struct err *e);
-// Opens the monitor of a server, which asks the server's own loops. Any thread gives it
-// their addresses by role_http_add_loop.
+// Opens the monitor of a server, which asks the server's own loops. Any thread may pass
+// the address of a loop to role_http_add_loop.
 int role_http_server(struct role_http **ret, const struct monitor_options *at,
                      struct node *n, struct err *e);
 void role_http_add_loop(void *http, uint32_t loop, const char *loop_address);

@@ -162,7 +162,7 @@ static json_t *table_json(const struct save_table *t, const struct store *store,
                      "files", (json_int_t)t->n_files, "settings", settings);
 }
 
-// Adds the table to `tables`, or prints it if that is NULL.
+// Adds the table to `tables`, or prints the table if `tables` is NULL.
 static int show_table(const struct saves *s, size_t i, json_t *tables, struct err *e)
 {
     const struct save_table *t = &s->newest->tables[i];

@@ -97,7 +97,7 @@ int table_top_add(struct table_top *t, const struct accessor *a,
     return 0;
 }
 
-// Turns the heap into a sorted list by moving the smallest to the end repeatedly.
+// Turns the heap into a sorted list by moving the smallest row to the end repeatedly.
 static void sort(struct table_top *t)
 {
     for (size_t i = t->n / 2; i-- > 0;)

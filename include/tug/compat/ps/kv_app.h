@@ -201,7 +201,7 @@ template <typename Val> class KVWorker : public SimpleApp
                 told.reset(new Message(request()));
             int rc = tug_kv_send(app, &q, &timestamp);
             if (rc == TUG_OK)
-                (void)hold.release(); // done() deletes it
+                (void)hold.release(); // done() deletes the Pending
             if (rc != TUG_OK && thrown)
                 std::rethrow_exception(thrown);
             Postoffice::check_of_thread(rc);
@@ -237,7 +237,7 @@ template <typename Val> class KVWorker : public SimpleApp
             return reinterpret_cast<float *>(p->pulled->data());
         }
         // Returns a message that describes the request, for the log line of PS_VERBOSE=2.
-        // It is a copy, as the request may end before the line is written.
+        // The message is a copy, because the request may end before the line is written.
         Message request() const
         {
             Message m = answer(0);

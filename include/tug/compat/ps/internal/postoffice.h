@@ -118,8 +118,8 @@ class Postoffice
         check_rc(
             rc); // if a callback deletes its own customer, this fails and ends the process
     }
-    // Returns the customer with these ids; waits at most `timeout` seconds for it to be
-    // made. Returns nullptr if there is none.
+    // Returns the customer with these ids; waits at most `timeout` seconds until it is
+    // made. Returns nullptr if it does not exist by then.
     Customer *GetCustomer(int app_id, int customer_id, int timeout = 0)
     {
         Customer *found = nullptr;

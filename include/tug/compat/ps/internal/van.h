@@ -83,7 +83,7 @@ class Van
     }
     // Waits at most TUG_WAIT_SECONDS for a message to an app without a customer in this
     // process. Returns the number of bytes of the message, or -1 if no message arrived.
-    // From the first call on, such messages are queued here.
+    // From the first call on, such messages are queued in this process.
     int RecvMsg(Message *m);
     // Returns the port at which the node has listened since Start. The variable PORT
     // selects it.
