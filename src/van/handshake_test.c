@@ -292,7 +292,7 @@ static void test_replays(void **state)
     w.dialler.next = 66;
     w.on_challenge = replay_challenge;
     expect(&w, CHALLENGED, "does not know");
-    // A stranger that knocks with the recorded nonce gets another challenge, too.
+    // A stranger that knocks with the recorded nonce also gets another challenge.
     begin(&w);
     w.listener.next = 77;
     w.on_proof = replay_proof;
@@ -344,7 +344,7 @@ static void test_relayed(void **state)
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9101");
     expect(&w, KNOCKED, "if a proxy is in between");
-    // The numeric address of that name is accepted, too.
+    // The numeric address of that name is also accepted.
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:6666");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:666");
@@ -424,7 +424,7 @@ static void test_believed(void **state)
     memset(w.accepted.channel, 9, MAC_BYTES);
     expect(&w, DONE, NULL);
     assert_int_equal(w.listener.trust.role,
-                     WIRE_TOOL); // the peer asked for a role with more rights
+                     WIRE_TOOL); // although the peer asked for a role with more rights
     assert_int_equal(w.listener.trust.certificate[3], 5);
     assert_memory_equal(w.dialler.trust.binding, w.listener.trust.binding, MAC_BYTES);
     // A member of the cluster in the middle has two TLS sessions and relays the nonces

@@ -10,7 +10,7 @@ bool tcp_may_follow(enum tcp_state from, enum tcp_state to)
 {
     enum {
         ENDS = 1 << LINK_FAILED | 1 << LINK_DEAD,
-        // AGAIN: after a failed attempt to connect, the link waits for the next one.
+        // AGAIN: after a failed attempt to connect, the link waits for the next attempt.
         AGAIN = 1 << LINK_WAITING | ENDS
     };
     static const uint16_t next[] = {

@@ -10,9 +10,11 @@
 
 #define PAUSE_MIN (SECOND_NS / 500)
 #define PAUSE_MAX SECOND_NS
-#define PAUSE_LIST_MAX (SECOND_NS / 4) // one of several machines will take over
+#define PAUSE_LIST_MAX                                                                   \
+    (SECOND_NS / 4)           // for a list of several machines, one of which            \
+                              // will take over
 #define ATTEMPT_MIN SECOND_NS // the time for one address while other addresses wait
-// The same for an address of a list of several machines, one of which may have vanished.
+// The time for one address in a list of several machines, one of which may have vanished.
 #define ATTEMPT_MAX (3 * SECOND_NS)
 
 // A name being looked up; it may outlive the link.
@@ -164,7 +166,7 @@ static uint64_t attempt_until(const struct tcp_dial *d)
     uint64_t mine = left / (waiting + 1);
     if (waiting > 0 && mine < ATTEMPT_MIN)
         mine = ATTEMPT_MIN < left ? ATTEMPT_MIN : left;
-    if (d->machines > 1) { // the next machine must get its turn before the deadline
+    if (d->machines > 1) { // the next machine must be tried before the deadline
         uint64_t share = left / d->machines;
         share = share < ATTEMPT_MIN ? ATTEMPT_MIN : share;
         mine = mine > share ? share : mine;

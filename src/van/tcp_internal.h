@@ -73,7 +73,8 @@ struct tcp_segment {
     struct tcp_segment *next;
     const char *data;
     size_t n;
-    // The block of the van's pool with the bytes; NULL: they are the sender's.
+    // The block of the van's pool with the bytes; NULL: the bytes are in the sender's
+    // memory.
     char *block;
     bool offered;     // libuv was given this block, so no bytes may be appended to it
     uint64_t counted; // bytes taken from the budget
@@ -88,7 +89,7 @@ struct tcp_dial {
     const char *rest;
     struct tcp_address address; // the address that is being tried
     uint64_t began, deadline;
-    // Time at which an attempt first failed because of the token; 0: none has.
+    // Time at which an attempt first failed because of the token; 0: no attempt has.
     uint64_t unproven_since;
     const char *unproven_rest; // `rest` at that time
     uint32_t tries;

@@ -623,7 +623,7 @@ static void join_and_answer(struct node *n, van_link link, struct van_message *m
 }
 
 // A refused peer that does not close its link keeps a descriptor until other refused
-// peers need it; these get the reason, too.
+// peers need it; these also get the reason.
 static void test_refused_peer_stays(void **state)
 {
     (void)state;

@@ -30,8 +30,8 @@ static void tcp_listen_refuse(struct tcp_listener *listener, struct tcp_link *l)
     tcp_close_link(&v->base, l->number);
 }
 
-// Sets a time at which to accept a peer again for which there was no memory. Until that
-// is done, libuv announces no other peer.
+// Sets the time of the next attempt to accept a peer for which there was no memory. Until
+// that peer is accepted, libuv announces no other peer.
 static void accept_later(struct tcp_listener *listener)
 {
     struct tcp_van *v = listener->van;
@@ -185,7 +185,7 @@ static int listen_tcp(struct tcp_listener *l, const struct tcp_address *a,
 static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        const char *address, struct err *e)
 {
-    // A process that was killed has left the socket's file.
+    // Removes the socket's file that a killed process has left.
     if (runtime_socket_is_dead(a->host))
         (void)disk_remove(a->host);
     int rc = uv_pipe_bind(&l->pipe, a->host);

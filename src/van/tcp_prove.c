@@ -167,8 +167,8 @@ static void tcp_prove_refused(struct tcp_link *l, const struct msg_error *m)
         tcp_dial_unproven(l, &e);
         return;
     }
-    // There is no room now. With this code the dialler tries again, as if no process
-    // listened at the address.
+    // The listener has no room now. With this code the dialler tries again, as if no
+    // process listened at the address.
     e.code = TUG_EIO;
     tcp_dial_failed(l, &e, false);
 }

@@ -51,9 +51,9 @@ int tls_session_write(struct tls_session *s, const void *bytes, size_t n, struct
 // Ends the stream: no bytes are sent afterwards.
 void tls_session_end(struct tls_session *s);
 
-// tls_session_out returns the bytes to be sent. The next function records that the first
-// n of them were sent. tls_session_take gives the caller all of them in the pool's block,
-// which the caller then owns (NULL: there are none).
+// tls_session_out returns the bytes to be sent. tls_session_sent records that the first n
+// of these bytes were sent. tls_session_take gives the caller all of them in the pool's
+// block, which the caller then owns (NULL: there are none).
 const char *tls_session_out(const struct tls_session *s, size_t *ret_n);
 void tls_session_sent(struct tls_session *s, size_t n);
 char *tls_session_take(struct tls_session *s);

@@ -272,7 +272,8 @@ static void test_strangers(void **state)
     struct tls *a = keys_of(&ours), *b = keys_of(&theirs);
     expect_no_link(b, a, "the peer's certificate is refused");
     expect_no_link(NULL, a, "was it given certificates?");
-    // A client that trusts the server's CA, but has a certificate of another CA.
+    // A client that trusts the server's CA, but has a certificate of
+    // another CA, is refused.
     struct tls *odd = keys_of(&theirs);
     give_certificate(odd, &ours);
     expect_no_link(b, odd, "the peer refuses this node's certificate");

@@ -159,9 +159,9 @@ static inline int van_listen(struct van *v, const char *address,
 }
 
 // Connects, and tries again until timeout_ns have passed. On tcp `address` may be a list
-// with commas, as of a node that listens on a Unix socket and on TCP; its addresses are
-// tried in this order. Errors arrive through `closed`, never inside this call. Returns 0
-// if memory is out.
+// with commas, as of a node that listens on a Unix socket and on TCP; the addresses are
+// tried in the order of the list. Errors arrive through `closed`, never inside this call.
+// Returns 0 if memory is out.
 static inline van_link van_connect(struct van *v, const char *address,
                                    uint64_t timeout_ns)
 {
@@ -169,9 +169,9 @@ static inline van_link van_connect(struct van *v, const char *address,
 }
 
 // Sends `msg`, a struct msg_x of the type (wire/wire.h). The data that its fields point
-// at is copied, except spans with a `release`. Returns 0; TUG_EUSAGE if it is too long;
-// TUG_ENOMEM; TUG_EIO if the link is closed or not yet open. The release is called in
-// every case.
+// at is copied, except spans with a `release`. Returns 0; TUG_EUSAGE if the message is
+// too long; TUG_ENOMEM; TUG_EIO if the link is closed or not yet open. The release is
+// called in every case.
 static inline int van_send(struct van *v, van_link link, uint16_t type, uint64_t request,
                            const void *msg, const struct van_release *release)
 {
@@ -249,7 +249,8 @@ static inline void (*van_dropper(const struct van *v))(void *kept)
     return v->ops->drop;
 }
 
-// Returns nanoseconds since a fixed moment; handlers get the same clock as `now`.
+// Returns nanoseconds since a fixed moment; `now` of the handlers is a time of the same
+// clock.
 static inline uint64_t van_now(const struct van *v)
 {
     return v->ops->now(v);

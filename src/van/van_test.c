@@ -149,7 +149,7 @@ static void check_bulk(struct node *n, van_link link, struct van_message *m)
     bulk_check(&m->m->push, b->n_keys, b->n_values, m->request);
 }
 
-// Without a release, the van copies a body. With one, the van calls the release when it
+// Without a release, the van copies a body. With a release, the van calls it when the van
 // no longer needs the memory.
 static void small_bodies(struct vans *w)
 {

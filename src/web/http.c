@@ -20,7 +20,7 @@
 enum { LOOK_MS = 100, READ_BYTES = 64 << 10, REDIRECTS = 5 };
 
 // Time limits in seconds for a connection, and for the next byte of an answer.
-// TUG_WEB_SECONDS overrides the second.
+// TUG_WEB_SECONDS overrides silent_seconds.
 static const long connect_seconds = 10;
 static const double silent_seconds = 30;
 

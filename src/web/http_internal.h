@@ -57,8 +57,8 @@ void http_close(struct http *h); // NULL is fine
 // to its end, the rest of it is dropped.
 int http_begin(struct http *h, const struct http_request *q, struct http_answer *ret,
                struct err *e);
-// Reads the next part of the body. *ret_n is 0 at the end of the body, if its length is
-// the announced one (else an error).
+// Reads the next part of the body. *ret_n is 0 at the end of the body. An error if the
+// body does not have the announced length.
 int http_read(struct http *h, char *out, size_t cap, size_t *ret_n, struct err *e);
 
 // Returns whether a new attempt may succeed after the last failure.
