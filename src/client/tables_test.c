@@ -39,7 +39,8 @@ static bool note_mark(struct server *s, van_link link, const struct van_message 
     struct cluster *c = s->cluster;
     uint64_t *at = &at_mark[s - c->servers][m->type == MSG_MARK ? m->m->mark.save : 0];
     (void)link;
-    if (m->type == MSG_MARK && *at == 0) // a mark may arrive again later
+    if (m->type == MSG_MARK &&
+        *at == 0) // the first arrival counts, because a mark may be repeated
         *at = c->highest + 1;
     return false;
 }

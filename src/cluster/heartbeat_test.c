@@ -138,7 +138,8 @@ static void test_a_members_dead_link_is_replaced(void **state)
     assert_all_live();
 }
 
-// An idle server, which has no requests under way, also learns of the cluster's end.
+// An idle server, which has no requests under way, learns of the cluster's end although
+// its link is dead.
 static void test_an_idle_members_dead_link_is_replaced(void **state)
 {
     (void)state;
@@ -168,8 +169,8 @@ static void test_a_dead_attempt_is_given_up(void **state)
 }
 
 // The member's link breaks, and the next link is open but dead. The member has no working
-// link for longer than the time after which a silent process is declared dead, but its
-// heartbeats arrive.
+// link for longer than the time after which a silent process is declared dead. But it is
+// not declared dead, because its heartbeats arrive.
 static void test_the_link_after_a_broken_one_is_dead(void **state)
 {
     (void)state;
@@ -209,7 +210,7 @@ static void test_links_that_close_one_after_the_other(void **state)
     assert_all_live();
 }
 
-// The link dies while the member joins, and is replaced.
+// A link that dies while the member joins is replaced.
 static void test_dead_while_joining(void **state)
 {
     (void)state;

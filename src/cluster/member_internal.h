@@ -27,7 +27,7 @@ enum { REQUEST_JOIN = 1, REQUEST_LEAVE, REQUEST_BARRIER, REQUEST_ROSTER, REQUEST
 struct ask {
     uint64_t request; // 0 if this entry is free
     uint16_t type;
-    struct wire_out frame; // the encoded message, a copy that outlives the caller's
+    struct wire_out frame; // an encoded copy of the caller's message
     union wire_any msg;    // the decoded message, which points into `frame`
     uint64_t sent_at;
     member_answer_fn done;

@@ -194,8 +194,8 @@ static void test_one_request_of_a_type_at_a_time(void **state)
     world_close(&w);
 }
 
-// Requests are made before the link is open, over a network that loses half of all
-// messages.
+// Requests are repeated until they are answered: the link is not open yet, and the
+// network loses half of all messages.
 static void test_asked_until_answered(void **state)
 {
     (void)state;

@@ -74,7 +74,7 @@ struct node {
     struct token token;
     char token_file[FILE_PATH_MAX]; // the file to which this process has written the
                                     // token; "" if it has written none
-    int token_lock;                 // descriptor that holds the lock of that file
+    int token_lock;                 // descriptor that holds the lock of token_file
     struct prover prover;
     struct tls *tls;
     struct budget budget;        // budget of buffers, shared by all vans of the process

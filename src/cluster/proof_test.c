@@ -67,7 +67,7 @@ static void test_any_changed_part_is_refused(void **state)
     assert_false(is_believed(&c, MAC_BYTES));
 }
 
-// A server's own proof is sent back to the server.
+// A server refuses its own proof if a peer sends it back.
 static void test_servers_own_proof(void **state)
 {
     struct claim c;
@@ -77,7 +77,8 @@ static void test_servers_own_proof(void **state)
     assert_false(is_believed(&c, MAC_BYTES));
 }
 
-// The member reached the scheduler over a Unix socket, and the server over TLS.
+// A member is believed over TLS even if it has reached the scheduler over a Unix socket,
+// and so without a certificate.
 static void test_without_certificate(void **state)
 {
     static const uint8_t none[MAC_BYTES];
@@ -231,7 +232,8 @@ static void test_own_session(void **state)
     close_ends();
 }
 
-// A member that listens in place of a server does not have the key of sessions.
+// A member that listens in place of a server cannot prove that it is a server, because it
+// does not have the key of sessions.
 static void test_rogue_server(void **state)
 {
     struct msg_welcome w0 = {.role = WIRE_SERVER, .node = 8};

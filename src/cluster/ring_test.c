@@ -87,7 +87,7 @@ static void test_ids_alone_decide(void **state)
     assert_int_equal(ring_place(nodes, 5, 256, owners), 0);
     assert_int_equal(ring_place(nodes, 5, 256, after), 0);
     assert_int_equal(moves(256), 0);
-    nodes[4] += 2; // a node with another id is another node
+    nodes[4] += 2; // replaces node 4 by a node with another id
     assert_int_equal(ring_place(nodes, 5, 256, after), 0);
     assert_in_range(moves(256), 1, 256);
 }

@@ -315,7 +315,7 @@ static void test_full_disk(void **state)
 }
 
 // The process ends in the middle of one of its calls, as in a power cut; a write then
-// writes half of its bytes.
+// writes half of its bytes. The next start reads only whole groups.
 static void test_killed_at_each_call(void **state)
 {
     (void)state;

@@ -99,7 +99,7 @@ struct stage {
                         // their total
     uint64_t n;         // the number of reports in `reports`; with a total at most 1
     size_t written;     // how many bytes of `reports` the journal has
-    struct buf fresh;   // the reports in the total that the journal lacks
+    struct buf fresh;   // the reports in the total that are not in the journal yet
 };
 
 struct kept_leases {
@@ -111,7 +111,8 @@ struct kept_leases {
                              // be written again
     int failed;              // see leases_failed
     leases_merge merge;      // NULL: all reports are kept
-    struct buf merged;       // the next total
+    struct buf merged;       // the sum of a total and a new report, before it becomes the
+                             // total
     uint64_t *changed;       // the changed rows of pieces: file << 32 | chunk
     uint32_t n_changed, cap_changed;
     struct buf work; // the row of LEASES_ROW_WORK that the journal has

@@ -17,7 +17,7 @@ struct given {
     uint8_t op, type; // enum wire_collect, enum wire_number
     uint32_t index, workers;
     uint64_t first;
-    char call[WIRE_CALL_MAX + 1]; // name of the call
+    char call[WIRE_CALL_MAX + 1];
     bool lost; // the bytes were dropped for lack of room, so the call will fail
     uint32_t n;
     char bytes[]; // n bytes

@@ -244,7 +244,7 @@ struct scheduler {
     // The last answer to a driver, which is repeated if it was lost.
     struct msg_pass_state state;
     struct buf reports;
-    uint32_t state_of; // node id of that driver
+    uint32_t state_of; // node id of the driver that got `state`
     uint64_t state_request;
     struct forget *forgets;
     uint32_t n_forgets, cap_forgets;

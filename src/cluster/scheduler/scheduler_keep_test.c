@@ -178,7 +178,6 @@ static void restart(struct world *w)
     world_restart_scheduler(w, &o);
 }
 
-// Advances the world by one step.
 static void step(struct world *w)
 {
     (void)sim_step(w->sim, sim_now(w->sim) + 100 * SECONDS);
@@ -426,7 +425,8 @@ static void test_odd_rows(void **state)
     end(&w);
 }
 
-// The last group ends inside a row's head, right after the head, or inside the row.
+// A journal is refused if its last group ends inside a row's head, right after the head,
+// or inside the row.
 static void test_half_a_row(void **state)
 {
     (void)state;

@@ -39,7 +39,7 @@ struct block {
     uint8_t mask_bytes;
     uint8_t slots; // enum block_slots
     bool has_values;
-    uint16_t n_codes;   // number of `codes`
+    uint16_t n_codes;
     const float *codes; // the different values; NULL: records hold floats
     uint64_t mask;
     uint64_t first;            // index in the data set of the block's first example
@@ -68,7 +68,8 @@ enum { BLOCK_CODES = 256 };
 struct block_codes {
     uint32_t n;
     float value[BLOCK_CODES];
-    // A hash table of values: a number + 1, or 0 for a free place.
+    // A hash table of values: each place has the number of a value + 1, or 0 if the place
+    // is free.
     uint16_t place[4 * BLOCK_CODES];
 };
 

@@ -18,9 +18,9 @@ struct swap_scratch {
 };
 void swap_scratch_free(struct swap_scratch *t);
 
-// Unpacks like dataset_gather, with swapped features. Labels, weights, and features of
-// other slots are the examples' own. Features are sorted by slot if they are sorted in
-// the data.
+// Unpacks like dataset_gather, but the features of the swapped slots are those of each
+// example's partner. Labels, weights, and features of other slots are the examples' own.
+// Features are sorted by slot if they are sorted in the data.
 int dataset_gather_swapped(const struct dataset *d, const uint64_t *order, size_t n,
                            const struct swap *s, struct swap_scratch *t, struct batch *b);
 

@@ -86,7 +86,7 @@ static void sparse_line(struct buf *b, const struct kind *k)
     buf_printf(b, "\n");
 }
 
-// Writes lines with some empty ones; `bad` percent of them are broken.
+// Writes lines, some of them empty; `bad` percent of the lines are broken.
 static void make_text(struct buf *b, const struct kind *k, int lines, unsigned bad)
 {
     bool csv = strcmp(k->format, "csv") == 0, full = any_in_100(50);

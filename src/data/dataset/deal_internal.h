@@ -13,8 +13,8 @@ struct deal_place {
     uint64_t nth; // number of the line in its cell, from 0
 };
 
-// Finds the number of the line at this place in its file, from 1; 0 if the file has
-// changed.
+// Gets in *ret_line the line number, from 1, that the line at place `at` has in its file;
+// 0 if the file has changed.
 int deal_find_line(struct deal *d, struct pieces *p, const struct deal_place *at,
                    uint64_t *ret_line, struct err *e);
 

@@ -200,7 +200,8 @@ static size_t cut_near(const struct sample *s, size_t at)
     return at - first <= end - at ? first : end;
 }
 
-// Writes "32 0.5 1 7". Numbers with nine digits are read back exactly.
+// Writes the bins of a column as "32 0.5 1 7": the requested number of bins and the
+// edges. Floats with nine digits are read back exactly.
 static int print_edges(struct sample *s, uint32_t most, struct buf *to)
 {
     size_t last = 0;

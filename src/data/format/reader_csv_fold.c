@@ -95,10 +95,10 @@ int csv_take_types(struct csv *c, struct err *e)
 
 // ---------------------------------------------------------------- spellings
 
-enum { NUMBER_MOST = 48 }; // longer texts are not changed
+enum { NUMBER_MOST = 48 }; // length of the longest text that is changed
 
 // Reads a number in the form of csv: the whole text, without blanks, names and
-// hexadecimals. Returns false if the text is no such number.
+// hexadecimals. Returns false if the text is not such a number.
 static bool reader_csv_fold_is_number(const char *text, size_t len, double *ret)
 {
     char copy[NUMBER_MOST + 1], *end;

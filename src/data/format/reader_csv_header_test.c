@@ -36,8 +36,8 @@ static void assert_header(struct reader *r, const char *line, const char *advice
 static const char other_order[] =
     "and give --columns the names in the order of this file";
 
-// The header in the data has another order of columns, other capitals, or additional
-// names.
+// A header in the data is refused, even if it has another order of columns, other
+// capitals, or additional names.
 static void test_headers(void **state)
 {
     (void)state;

@@ -217,7 +217,7 @@ static void test_labels(void **state)
     reader_close(r);
 }
 
-// The first line is neither a header nor data.
+// The error explains a first line that is neither a header nor data.
 static void test_other_first_lines(void **state)
 {
     (void)state;

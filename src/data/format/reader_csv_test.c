@@ -227,7 +227,7 @@ static void test_empty_names(void **state)
     examples_free(&x);
 }
 
-// The first line is data, or the names look like data.
+// A first line of data is refused as a header. Names that are numbers are accepted.
 static void test_no_header(void **state)
 {
     (void)state;
@@ -709,7 +709,7 @@ static void test_crosses(void **state)
     assert_words(r, "c*a", line, "q\"*p", x.key + 6, 1);
     assert_words(r, "b", line, "u||NA|v", x.key + 1, 2);
     assert_words(r, "a*b", "1,,u,q", "", NULL, 0);
-    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // '*' is ambiguous
+    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // crosses lack words with '*'
     // The key depends on the columns of the words.
     assert_true(x.key[4] != x.key[5] && x.key[4] != x.key[6] && x.slot[6] == 4);
     // A line with too many combinations is a bad line.
@@ -902,7 +902,7 @@ static void test_without_label(void **state)
     assert_memory_equal(with.slot, without.slot, 2 * sizeof(uint16_t));
     r = open_reader(o);
     header(r, "a,y,b");
-    assert_int_equal(line_parse(r, "p,,q", &without, NULL), 0); // the label is unknown
+    assert_int_equal(line_parse(r, "p,,q", &without, NULL), 0); // the label is missing
     reader_close(r);
     examples_free(&with);
     examples_free(&without);
