@@ -19,7 +19,7 @@ struct bench_options {
     // not measured).
     uint64_t read_keys, grow_keys;
     uint64_t rows, epochs; // train: examples, and passes over them
-    int threads;           // train: measured in addition to one thread
+    int threads;           // train: a number of threads that is measured besides 1
     double seconds;        // van, cluster, moves: time for each figure
     double spin_us; // microseconds for which a wait polls for an answer before it sleeps
     // van: longer messages are not measured; kvstore: the array's size.

@@ -10,7 +10,7 @@ enum { BENCH_MOVES_WORKERS = 16, BENCH_MOVES_SEEN = 1 << 20 };
 
 // A request that a worker has made.
 struct bench_seen {
-    double ended; // clock_seconds()
+    double ended; // clock_seconds() at the end of the request
     double took;
     uint32_t keys;
 };

@@ -220,7 +220,7 @@ TUG_API int tug_fleet_all_gather(struct tug_fleet *f, const void *bytes, size_t 
                                  void *ret);
 // Sorts `paths` in place and selects this worker's share of them: *ret_n paths from
 // paths[*ret_first] on. If the paths do not divide evenly, each of the first workers gets
-// one more. TUG_EUSAGE if the list has a path twice, or the number of workers is not
+// one path more. TUG_EUSAGE if the list has a path twice, or the number of workers is not
 // known yet. Does not wait.
 TUG_API int tug_fleet_get_file_shard(const struct tug_fleet *f, const char **paths,
                                      size_t n, size_t *ret_first, size_t *ret_n);

@@ -119,8 +119,8 @@ TUG_API void tug_kvstore_barrier_before_exit(struct tug_kvstore *s, bool barrier
 // do not wait.
 TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s);
 TUG_API bool tug_kvstore_is_dist(const struct tug_kvstore *s);
-TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s);    // without a cluster 0
-TUG_API uint32_t tug_kvstore_workers(const struct tug_kvstore *s); // without a cluster 1
+TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s);    // 0 without a cluster
+TUG_API uint32_t tug_kvstore_workers(const struct tug_kvstore *s); // 1 without a cluster
 // Returns whether this worker replaces a dead worker and has its rank
 // (ps::Postoffice::is_recovery). In that case tug_kvstore_init neither sends arrays nor
 // waits for other workers.

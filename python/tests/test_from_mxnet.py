@@ -20,7 +20,7 @@ from tug.kvstore import lr_scheduler, optimizer
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PATIENCE = 90
 
-# Stands for mxnet in the page's program: arrays are modelled here; stores, optimizers and schedulers are tug's.
+# This module replaces mxnet in the page's program. It models arrays; stores, optimizers and schedulers are tug's.
 MXNET = """
 import sys, types
 import numpy as np

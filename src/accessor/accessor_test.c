@@ -20,8 +20,8 @@ struct rows {
     float *at[ROWS];
 };
 
-// Returns accessors with one or two groups, of one weight or more, with and without a
-// count.
+// shape() returns accessors of SHAPES kinds: with one or two groups, of one weight or
+// more, with and without a count.
 enum { SHAPES = 6 };
 static struct accessor shape(int number, enum rule_kind kind)
 {

@@ -77,14 +77,14 @@ struct life {
     float click;             // 1     what a click adds to the score
     float embedx_threshold;  // 10    score at which embedx is made; 0: with the row
     float base_threshold;    // 1.5   score from which a row is published
-    float delta_threshold;   // 0.25  change of score from which it is published again
+    float delta_threshold;   // 0.25  change of score from which a row is published again
     float delta_keep_days;   // 16    days; rows unseen for longer are not published
     float decay;             // 0.98  factor of show and click at each shrink
     float delete_threshold;  // 0.8   score below which a shrink removes a row
     float delete_after_days; // 30    days; a shrink removes rows unseen for longer
     float cold_after_days;   // 1     days; rows unseen for longer go to the cold tier
     bool show_scale;         // true  gradients are divided by the shows of the push
-    bool embedx_late;        // false the push that creates embedx skips it (Paddle)
+    bool embedx_late;        // false the push that makes embedx leaves it unchanged
     // A shrink removes rows that got no push for this many steps; 0, the default: never.
     uint64_t ttl_steps;
 };

@@ -31,7 +31,7 @@ struct hash_stream {
 
 void hash_stream_begin(struct hash_stream *s, uint64_t seed);
 void hash_stream_add(struct hash_stream *s, const void *bytes, size_t n);
-// the hash of the bytes added so far
+// Returns the hash of the bytes that were added so far.
 uint64_t hash_stream_end(const struct hash_stream *s);
 
 #endif

@@ -63,7 +63,7 @@ static void groups_digits(void **state)
     char text[HTML_NUMBER_MAX];
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         assert_string_equal(html_count(all[i].x, text), all[i].text);
-    assert_true(strlen(html_count(1e300, text)) < HTML_NUMBER_MAX); // is cut
+    assert_true(strlen(html_count(1e300, text)) < HTML_NUMBER_MAX); // the number is cut
 }
 
 int main(void)

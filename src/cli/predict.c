@@ -23,7 +23,8 @@ struct printer {
     struct encoder *file; // NULL: standard output
     struct buf line;
     char separator;
-    bool quotes;                 // the output is csv
+    // Whether fields may need quotes, because the output is csv.
+    bool quotes;
     bool header;                 // the header is not written yet
     const struct schema *schema; // schema of the model, which has the labels' names
     uint32_t labels;

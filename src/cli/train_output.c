@@ -161,7 +161,7 @@ static void print_nothing(const struct result *r, const struct train_result *t,
         more);
 }
 
-// Adds to an error about the report that training is over.
+// Adds the fact that training has finished to an error about the report.
 static int train_report_failed(const struct train_result *t, struct err *e)
 {
     return err_wrap(e, "--report: training has finished%s%s, but the page is missing",

@@ -205,7 +205,7 @@ static int check_both(const struct v0_flag *f, int argc, char *const *argv, stru
     return 0;
 }
 
-// Returns the option of a table that a word begins, or NULL.
+// Returns the option in the table that a word such as --NAME=VALUE gives, or NULL.
 static const struct option *option_of(const struct option_table *t, const char *word)
 {
     size_t dashes = strspn(word, "-");
@@ -219,8 +219,8 @@ static const struct option *option_of(const struct option_table *t, const char *
     return NULL;
 }
 
-// Returns the option about links that a word of a trainer begins, or NULL. Other flags say
-// which process of the run the trainer is.
+// Returns the option about links that a word of a trainer gives, or NULL if it gives
+// none. (Other flags say which process of the run the trainer is.)
 static const struct option *link_option(const char *word)
 {
     const struct option *o = option_of(&cli_worker_options, word);

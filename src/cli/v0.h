@@ -56,9 +56,9 @@ void v0_words_free(struct v0_words *w); // a zeroed struct is fine
 // Adds to an error the flags from which its options came.
 int v0_words_explain(const struct v0_words *w, int rc, struct err *e);
 
-// Set the role of a trainer, and of a server of the hosts "A,B" (NULL: there is only one
-// server). `host` and `nics`, which may both be NULL, identify the server among these
-// hosts.
+// Set the role of a trainer, and the role of a server. `pservers` has the hosts of all
+// servers ("A,B"); NULL: there is only one server. `host` and `nics`, which may both be
+// NULL, identify this server among these hosts.
 int v0_role_trainer(struct role *ret, const struct v0_words *w, struct err *e);
 int v0_role_server(struct role *ret, const char *pservers, const char *host,
                    const char *nics, uint16_t port, struct err *e);

@@ -34,8 +34,8 @@ struct v0_flag {
 
 // Returns the flag of this name, or NULL.
 const struct v0_flag *v0_flag(const char *name, size_t len);
-// Returns the flag that a word begins, or NULL. *ret_eq points behind its '=', or is NULL;
-// *ret_no: the word is --noNAME.
+// Returns the flag that a word such as --NAME=VALUE gives, or NULL. *ret_eq points behind
+// the '=', or is NULL without one. *ret_no says whether the word is --noNAME.
 const struct v0_flag *v0_flag_of(const char *word, const char **ret_eq, bool *ret_no);
 
 #endif

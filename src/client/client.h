@@ -61,8 +61,8 @@ struct van_handler client_handler(struct client *c);
 void client_serve(struct client *c, struct van *v, uint64_t now);
 struct member *client_member(struct client *c);
 
-// Makes the table with this number on every loop, or finds an equal one there.
 typedef uint64_t client_ts; // timestamp of a request; 0: no request
+// Makes the table with this number on every loop, or finds one with the same settings there.
 client_ts client_table(struct client *c, uint32_t id, const struct table_config *t,
                        struct err *e);
 // Finds a table that another client made, by its name (NULL: by its number); this client

@@ -51,7 +51,7 @@ static void test_admin_operations(void **state)
     struct cluster *c = fake_open(3, 1, NULL);
     struct err e = {0};
     answer_with_all(c, held_and_obeyed);
-    assert_int_equal(c->holds, 0); // making a table does not hold
+    assert_int_equal(c->holds, 0); // making a table does not hold the placement
     c->handing_over = true;
     client_ts one = client_day(c->client, TABLE, &e);
     client_ts two = client_shrink(c->client, TABLE, NAN, NULL, &e);
@@ -175,7 +175,7 @@ static void test_memory_of_a_push(void **state)
     answer_with_all(c, silent_to_pushes);
     assert_int_equal(fake_wait(c, client_table(c->client, TABLE + 1, &t, &e), &e), 0);
     for (uint32_t i = 0; i < N; i++)
-        keys[i] = (i * 37) % N; // not arranged
+        keys[i] = (i * 37) % N; // the keys are not arranged
     struct client_push p = {.table = TABLE + 1,
                             .keys = keys,
                             .n = N,

@@ -310,7 +310,7 @@ struct client {
     // The lane of all requests other than gradients of sync tables.
     struct lane main;
     struct request *ended, *ended_last; // requests whose callbacks have to be called
-    struct numbers admins;              // numbers of admin operations
+    struct numbers admins;
     // Number of training steps that this client has reported.
     uint64_t steps;
     struct request *marking; // the mark in flight; NULL: none
@@ -403,7 +403,7 @@ void request_advance(struct client *c, uint64_t now); // starts queued requests
 void hold_take(struct client *c); // counts one more request that holds the placement
 void hold_give(struct client *c);
 // Holds the placement until the end of the save `id`, in place of an earlier save. If id
-// is 0, ends the hold of the save.
+// is 0, ends the hold of the earlier save.
 void hold_save(struct client *c, uint64_t id);
 // Returns whether the scheduler keeps the placement that the client has.
 bool hold_is_on(const struct client *c);

@@ -124,7 +124,7 @@ static void test_replaced(void **state)
     }
 }
 
-// The second link is silent, too; links are tried until one works.
+// The second link is also silent; the client tries more links until one works.
 static void test_replaced_again(void **state)
 {
     (void)state;

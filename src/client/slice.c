@@ -344,8 +344,8 @@ static int place_again(struct slice *s)
 // request has ended.
 bool slice_replace(struct slice *s)
 {
-    // whole requests were cut anew when the placement changed (slice_replace_all)
-
+    // Slices of whole requests are not replaced here, because these requests were cut
+    // anew when the placement changed (slice_replace_all).
     if (s->placing || s->request->whole || is_well_placed(s))
         return false;
     if (place_again(s) != 0) {

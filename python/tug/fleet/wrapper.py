@@ -338,7 +338,8 @@ class FleetWrapper(Named, OwnTables, Handle):
         """Ends the recording and writes a trace file for Chrome and Perfetto (Client.profile_stop)."""
         self.client.profile_stop(file)
 
-    # Paddle's functions for links between workers. tug's workers have none: the scheduler passes their messages on.
+    # Paddle's functions for links between workers. tug's workers have no such links: the scheduler passes their
+    # messages on.
 
     def get_client_info(self) -> List[str]:
         """Returns a list with the text that identifies this worker."""

@@ -115,7 +115,7 @@ static void node_options_look_at(void *ctx, const char *path)
 
 // The names of all running clusters that tug launch has recorded.
 struct names {
-    char cluster[128]; // the first of them
+    char cluster[128]; // the first name
     uint32_t n;
     char all[256]; // for the error message
 };

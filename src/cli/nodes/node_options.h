@@ -128,7 +128,7 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     }
 
 // Options of launch and the scheduler, which wait for the other processes; their fields
-// are members of the struct itself.
+// are members of the command's struct itself, not of its member `node`.
 #define CLUSTER_DEAD_OPTION                                                              \
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
         "time without a message after which a process counts as dead; each process "     \

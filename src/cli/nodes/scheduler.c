@@ -423,7 +423,7 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
     int code = end->code;
     if (e != NULL) {
         *e = *end;
-        if (!silent) // the next scheduler goes on by itself
+        if (!silent) // else the next scheduler continues the run by itself
             name_checkpoint(p, e);
     }
     return code;

@@ -18,8 +18,9 @@ struct standby {
 };
 
 void standby_open(struct standby *s, const struct monitor_options *at, struct usage *u);
-// Logs that this scheduler waits, and opens the page, which shows the line. A page that
-// cannot be opened is only a warning: the scheduler that takes over reports the error.
+// Logs `line`, which says why this scheduler waits, and opens a page that shows the line.
+// A page that cannot be opened is only a warning: the scheduler that takes over reports
+// the error.
 void standby_say(void *standby, const char *line);
 // Frees the address for the page of the scheduler that takes over.
 void standby_close(struct standby *s);

@@ -356,8 +356,8 @@ template <typename Val> class KVServer : public SimpleApp
     }
 
   protected:
-    // If a program's class overrides Process, it gets all requests and may pass them to
-    // this function.
+    // If a program's class overrides Process, the override gets all requests and may pass
+    // them to this function.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app) {

@@ -58,8 +58,8 @@ class Customer
     Customer(int id, const RecvHandle &handle) : Customer(id, id, handle)
     {
     }
-    // SimpleApp, KVWorker and KVServer use this constructor, since they have handlers of
-    // their own. If `open` is false, no request arrives until Open is called.
+    // SimpleApp, KVWorker and KVServer use this constructor, because they have handlers
+    // of their own. If `open` is false, no request arrives until Open is called.
     Customer(int app_id, int customer_id, const RecvHandle &handle,
              const tug_app_handlers &handlers, bool open);
     ~Customer();

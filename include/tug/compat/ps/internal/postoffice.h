@@ -465,7 +465,8 @@ class Postoffice
     std::atomic<bool> told_{false}; // whether the connections were logged
     std::set<int> started_, arrived_;
     std::map<int, std::map<int, Customer *>> customers_; // by app id and customer id
-    std::map<int, std::vector<int>> ids_; // by group: ids of its nodes; by node: its id
+    // The ids of each group's nodes, and each node's own id.
+    std::map<int, std::vector<int>> ids_;
     std::vector<Range> ranges_;
     std::vector<Callback> exits_;
     Van van_; // the last member: its customer uses the other members in its destructor
