@@ -130,12 +130,12 @@ static void pull_without_a_bound(void **state)
         keys[i] = i;
     assert_true(MANY * LONG * sizeof(float) > most && FEW * LONG * sizeof(float) < most);
     assert_true(ask_store(WIRE_APP_PUSH, keys, 1, values, LONG, NULL));
-    // The rows are in a table.
+    // In these two pulls the rows are in a table.
     assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL));
     assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
     assert_true(ask_store(WIRE_APP_PUSH, keys + 1, 1, values, LONG, &length));
     assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0,
-                           NULL)); // the rows are arrays of several lengths
+                           NULL)); // from here on the rows are arrays of several lengths
     assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
     assert_int_equal(2, tug_kv_default_keys(store));
     mem_free(values);

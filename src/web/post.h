@@ -27,8 +27,8 @@ struct post_request {
     double seconds; // limit of time for the request and its answer
 };
 
-// Opens a client, which belongs to one thread at a time. *t is not copied. TUG_EUSAGE if
-// libcurl is missing.
+// Opens a client, which belongs to one thread at a time. *t is not copied, so it must
+// exist as long as the client. TUG_EUSAGE if libcurl is missing.
 int post_open(struct post **ret, const struct post_tls *t, struct err *e);
 void post_close(struct post *p); // NULL is fine
 

@@ -35,9 +35,10 @@ struct scheme {
     // range.
     bool whole;
     const char *host_is; // the word for the host in messages: "host" or "bucket"
-    // Sets the error for a refused request if the store knows more about it than its HTTP
-    // status. `reason` is a blank and the server's word for the refusal, or "". Returns
-    // the error's code, or 0 if nothing more is known. May be NULL.
+    // Sets the error for a refused request if the answer tells more about the refusal
+    // than its HTTP status does. `reason` is a blank and the server's word for the
+    // refusal, or "". Returns the error's code, or 0 if the answer tells nothing more.
+    // `refused` may be NULL.
     int (*refused)(const struct address *a, const struct http_answer *answer,
                    const char *reason, struct err *e);
 };
@@ -115,7 +116,8 @@ struct listing {
     void *arg;
 };
 
-// Adds a file to the list if its path (as in struct address) is wanted.
+// Adds a file to the list if its path (as in struct address) matches the listed address
+// and is not hidden.
 int listing_add(struct listing *l, const char *path, uint64_t bytes, uint64_t version,
                 struct err *e);
 

@@ -33,7 +33,7 @@ static unsigned depth_of(const char *request)
     unsigned depth = 0;
     for (const char *p = request; *p != '\0' && *p != '?'; p++)
         depth += *p == '/';
-    return depth; // "/webhdfs/v1/top" has three
+    return depth; // number of slashes in the path: "/webhdfs/v1/top" has three
 }
 
 // Serves one connection that stays open: it reads "GET /... HTTP/1.1" and headers,

@@ -228,7 +228,8 @@ union wire_any {
 // uses any flag.
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
 
-// Returns the reason of a message; REASON_NONE for one that is not known here.
+// Returns the reason of a message; REASON_NONE for a reason that this version does not
+// know.
 enum reason wire_known_reason(uint16_t reason);
 
 // Returns the MSG_ERROR for *e. The message points to the text in *e.
@@ -321,7 +322,7 @@ int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void 
 // `to`.
 void wire_copy_body(const struct wire_out *o, void *to);
 
-// Returns the bytes of padding behind a span.
+// Returns the number of bytes of padding after a span of n bytes.
 static inline uint64_t wire_padding(uint64_t n)
 {
     return -n & 7;

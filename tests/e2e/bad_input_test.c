@@ -325,7 +325,7 @@ static void skipped_lines(void **state)
         e2e_says("that is one line more than --max-bad-lines 1 allows");
         tug_ends(0, "%s --max-bad-lines 2 %s", command, ways[i]);
         assert_true(e2e_number("skipped_lines") == 2);
-        // Held-out examples are not trained on.
+        // With --valid, "examples" does not count the held-out examples.
         assert_true(i < 2 ? e2e_number("examples") == 21 : e2e_number("examples") < 21);
         tug_ends(0, "%s --max-bad-lines 1000 %s", command, ways[i]);
         assert_true(e2e_number("skipped_lines") == 2);

@@ -195,8 +195,8 @@ static int begin(void **state)
     return 0;
 }
 
-// Batches since the last save count on from pass to pass, so --save-every may be larger
-// than a pass.
+// The number of batches since the last save is counted across passes, so --save-every may
+// be larger than a pass.
 static void saves_of_short_passes(void **state)
 {
     (void)state;

@@ -96,7 +96,7 @@ static int serve_fleet(const char *scheduler)
     return 0;
 }
 
-// Pushes one show for each key, and checks that all pushes so far are there.
+// Pushes one show for each key, and checks that the rows contain all pushes so far.
 static void push_and_check(struct tug_fleet *f, int round)
 {
     uint64_t keys[KEYS], ts;

@@ -1,7 +1,7 @@
-// A scheduler with --state and its driver are killed twenty times in one run of `tug train`
-// on a cluster, at random moments, and started again. The servers and workers go on; every
-// example is trained exactly once in each pass, and in mode sync the model has the bits of
-// a run that was left in peace.
+// A scheduler with --state and its driver are killed twenty times in one run of `tug
+// train` on a cluster, at random moments, and started again. The servers and workers go
+// on; every example is trained exactly once in each pass, and in mode sync the model has
+// the bits of a run that was not disturbed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -83,7 +83,7 @@ static int train_killed(const char *train, uint64_t seed)
     return kills;
 }
 
-// The reports of pieces and of scores are complete in each pass.
+// Checks that the history has the complete reports of pieces and scores of each pass.
 static void check_history(void)
 {
     char *text = files_read("passes", NULL), *rest = NULL;

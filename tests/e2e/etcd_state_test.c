@@ -1,6 +1,6 @@
 // A scheduler with its state in a real etcd, and a standby: the leader is killed, stopped
 // and woken, etcd is killed; members find the scheduler that leads, and the result is
-// that of a run that was left in peace.
+// that of a run that was not disturbed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -168,7 +168,8 @@ static void test_long_silence_of_etcd(void **state)
 }
 
 // A leader that has lost its lease ends at once and without another save, although its
-// driver waits for answers. The next driver shares the lock of --out, and does not wait.
+// driver waits for answers. The next driver shares the lock on --out, so it does not wait
+// for this driver to end.
 static void test_leader_with_driver_is_woken(void **state)
 {
     (void)state;

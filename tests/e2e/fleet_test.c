@@ -43,7 +43,7 @@ struct part {
     int role;
     uint32_t index;
     uint16_t ports[SERVERS];
-    bool by_environment, all_first; // every worker claims to be worker 0
+    bool by_environment, all_first; // all_first: every worker claims to be worker 0
     void (*server)(struct tug_fleet *f);
     void (*worker)(struct tug_fleet *f);
 };

@@ -98,8 +98,8 @@ static void far_from_zero(void **state)
     e2e_says("all labels of the training data are 7: there is nothing to learn\n");
 }
 
-// A test file that is also in --data is found by any of its names; another file with the
-// same bytes is not.
+// A warning names a file of --test or --valid that is also in --data, by whatever path;
+// another file with the same bytes causes no warning.
 static void test_data_that_was_trained_on(void **state)
 {
     (void)state;
@@ -145,8 +145,8 @@ static void unknown_features(void **state)
     tug_ends(0, "predict --from model --data strange.svm data.svm");
     e2e_says("the model knows 90.9 % of the features in this data");
     silent("warning");
-    // A line of one word could be a label, which predict does not read; a line of csv
-    // with several words could not.
+    // A line with one word may be a label without features, and predict does not read
+    // labels. A csv line with several fields is an error.
     files_write("words.txt", "one\ntwo\n");
     tug_ends(0, "predict --from model --data words.txt");
     e2e_says(
@@ -283,8 +283,8 @@ static int begin(void **state)
     return 0;
 }
 
-// A file that is in --data by two names is found; another file with the same bytes is
-// not.
+// A warning names a file that is in --data twice, by whatever paths; another file with
+// the same bytes causes no warning.
 static void trained_on_twice(void **state)
 {
     (void)state;
@@ -497,7 +497,8 @@ static void outputs_among_data(void **state)
 }
 
 // Training and scored files number features from 0 or from 1: each command that scores
-// warns when they differ, by the smallest and the largest number.
+// compares the smallest and the largest number of both, and warns if the numberings
+// differ.
 static void numbered_from_one(void **state)
 {
     (void)state;

@@ -183,7 +183,7 @@ static void check_sums(struct tug_node *n, struct tug_app *a)
     barrier(n);
 }
 
-// Keys with different numbers of values, pushed and pulled with lengths.
+// Pushes and pulls keys that have different numbers of values, with their lengths.
 static void check_lengths(struct tug_node *n, struct tug_app *a)
 {
     const uint64_t keys[] = {100, 101, HALF + 100};

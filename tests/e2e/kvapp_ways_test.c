@@ -187,8 +187,8 @@ static void all_end(nodes_main worker)
         assert_int_equal(0, status[i]);
 }
 
-// Links break: the worker repeatedly shuts its own sockets to the servers, at any moment
-// of the work of the node's threads.
+// Links break: the worker repeatedly shuts its own sockets to the servers, whatever the
+// node's threads are doing.
 
 struct breaker {
     uint16_t ports[NODES_SERVERS];

@@ -100,7 +100,7 @@ static void by_hand(struct tug_kvstore *s)
         expect(say(s, KVS_INIT, false, false, words, n) == TUG_EDATA);
         expect(strstr(tug_last_error(), "needs a value"));
     }
-    // A push that is marked as a pull.
+    // A push that is marked as a pull is answered without an error.
     expect(say(s, KVS_PUSH, false, true, words, n) == 0);
 }
 

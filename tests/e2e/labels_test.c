@@ -75,7 +75,8 @@ static double of_label(const char *where, const char *label, const char *name)
     return x;
 }
 
-// Purchases are so rare that a model of them alone has seen too few to know the pairs.
+// Purchases are so rare that a model of purchases alone sees too few of them to learn the
+// pairs.
 static void a_rare_label_gains(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// tug launch --restart role: processes of a run are killed, and launch starts them again. A
-// scheduler, whose process also has the driver, goes on in the open pass; a worker is
-// replaced; after the death of a server the whole run is resumed from its last save. In mode
-// sync the model has the bits of a run that was left in peace.
+// tug launch --restart role: processes of a run are killed, and launch starts them again.
+// A scheduler, whose process also has the driver, goes on in the open pass; a worker is
+// replaced; after the death of a server the whole run is resumed from its last save. In
+// mode sync the model has the bits of a run that was not disturbed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>

@@ -68,7 +68,7 @@ static void forms_of_an_address(void **state)
     check_at(files_path("%s,%s", local, tcp));
     check_at(files_path("unix://%s/nosuch.sock,%s", files_dir, tcp));
     check_uses(false); // one more worker has joined
-    // TUG_SCHEDULER is used, not this variable
+    // TUG_SCHEDULER is used, not the variables of ps-lite
     setenv("DMLC_PS_ROOT_URI", "192.0.2.1", 1);
     setenv("DMLC_PS_ROOT_PORT", "1", 1);
     setenv("DMLC_ROLE", "worker", 1);

@@ -128,7 +128,7 @@ static void as_saved(void **state)
     e2e_same_model("m", "blind");
 }
 
-// On a cluster, the last output has the rows that are saved.
+// On a cluster, the last output of --fetch and --dump has the rows that are saved.
 static void on_a_cluster(void **state)
 {
     (void)state;

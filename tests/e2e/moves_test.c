@@ -6,7 +6,7 @@
 #include "kit/joins.h"
 
 static const char *const changed[] = {"third", "fourth", "w0", "w1", NULL};
-static double quiet_auc; // of the run `quiet`, in which nothing moves
+static double quiet_auc; // AUC of the run `quiet`, in which nothing moves
 
 static void sync_has_the_same_bits(void **state)
 {

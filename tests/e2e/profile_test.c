@@ -47,7 +47,7 @@ static double number(const json_t *event, const char *name)
     return json_number_value(json_object_get(event, name));
 }
 
-// The events of one kind ("push sparse") that were read so far.
+// Counts and times of the events of a trace that were read so far.
 struct seen {
     size_t requests, pushes, waits, ends, loops, processes;
     double pushed_keys;

@@ -1,7 +1,7 @@
-// A rolling restart: every process of a running cluster is replaced, one after the other, by
-// one of a program that speaks a newer version of the protocol. The servers are replaced by
-// joining and draining, the workers by joining and leaving, the scheduler by its state. In
-// mode sync the model has the bits of a run that was left in peace.
+// A rolling restart: every process of a running cluster is replaced, one after the other,
+// by one of a program that speaks a newer version of the protocol. The servers are
+// replaced by joining and draining, the workers by joining and leaving, the scheduler by
+// its state. In mode sync the model has the bits of a run that was not disturbed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -75,8 +75,8 @@ static void replace_scheduler(const char *words)
     cluster_await("run", "the scheduler was started again");
 }
 
-// `scheduler_first`: the newer scheduler has old servers and workers; else the old one has
-// newer ones.
+// `scheduler_first`: the newer scheduler has old servers and workers; else the old
+// scheduler has newer servers and workers.
 static void upgrade(bool scheduler_first)
 {
     char old[512];

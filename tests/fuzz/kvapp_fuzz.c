@@ -24,7 +24,7 @@ static struct lone_node lone;
 static struct tug_kvstore_server kvs;
 static struct tug_kv_default *store;
 static uint64_t numbers[PEERS];
-static void *held[HELD_MAX]; // messages that the customer keeps that never answers
+static void *held[HELD_MAX]; // messages kept by the customer that never answers
 static uint32_t n_held;
 
 static void work(void)

@@ -33,8 +33,8 @@ struct sim_disk {
     bool died;
 };
 
-// Gives the process a copy of the disk, as on another machine: from now on its writes change only
-// the copy.
+// Gives the process a copy of the disk, as on another machine: from now on the writes of
+// the process change only the copy.
 int disk_part(struct sim_disk *copy, struct disk_user *u, struct err *e);
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e);
 void disk_close(struct sim_disk *d);

@@ -11,7 +11,7 @@ struct kit_etcd {
     // PEM files; NULL: plain HTTP. With `ca`, clients need a certificate.
     const char *ca, *cert, *key;
     const char *token; // the option --auth-token; NULL: none
-    pid_t pid;         // 0: it does not run
+    pid_t pid;         // 0: etcd does not run
 };
 
 // Skips the test if etcd is not installed.

@@ -42,8 +42,8 @@ size_t files_list(const char *dir, char names[][64], size_t max);
 // Whether both files exist and have the same bytes.
 bool files_same(const char *a, const char *b);
 
-// Returns the number of temporary files, which would still be renamed, in an existing
-// directory. If ret_path is not NULL, it gets the path of one of them.
+// Returns the number of temporary files in an existing directory: files that were not yet
+// renamed to their final names. If ret_path is not NULL, it gets the path of one of them.
 int files_beside(const char *dir, char ret_path[FILE_PATH_MAX]);
 
 // Checks that the directory has no temporary file, and no file that is about to be

@@ -444,7 +444,7 @@ struct table_config naive_config(const struct naive_setting *x)
 
 // Batches of random keys, popular keys more often, sorted by partition.
 
-static const struct store *sorting_by; // qsort has no context
+static const struct store *sorting_by; // for by_partition: qsort passes no context
 
 static int by_partition(const void *a, const void *b)
 {

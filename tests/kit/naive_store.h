@@ -65,8 +65,8 @@ void naive_check_row(const struct naive *m, const struct store *s, uint32_t i);
 struct naive_setting {
     const char *text, *more;
     uint32_t bits;
-    // Budget of a table without a lifecycle; the text of settings does not allow the two
-    // together.
+    // Budget in rows of a table without a lifecycle, which the text of the settings must
+    // not have; 0: none.
     uint64_t budget;
 };
 

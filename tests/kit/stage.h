@@ -80,7 +80,7 @@ struct stage {
     struct stage_server servers[STAGE_PLACES];
     // The clients, in the order in which they started.
     struct stage_client *clients[STAGE_CLIENTS];
-    struct restarts restarts; // of a scheduler with a journal
+    struct restarts restarts; // deaths and starts of a scheduler with a journal
     struct stage_epoch {
         uint64_t epoch, hash;
     } epochs[STAGE_EPOCHS]; // the newest placements that a node has had, by their epoch
@@ -121,7 +121,8 @@ int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct er
 // Lets some time pass, in which all parts act. Returns false if the time `until` is
 // reached or an invariant is broken.
 bool stage_step(struct stage *s, uint64_t until);
-// Lets one event happen, or the scheduler die or start. Returns false at the end.
+// Lets one event happen, or the scheduler die or start. Returns false if nothing is due
+// before `until` or an invariant is broken.
 bool stage_let(struct stage *s, uint64_t until);
 // Returns whether the scheduler's process is away: it must not be used then, and its state
 // may not be the durable one.

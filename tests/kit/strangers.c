@@ -169,7 +169,7 @@ static void know(struct sim_strangers *x, const struct roster *r)
             draw_know(&x->d, r->nodes[i].id, r->nodes[i].session);
 }
 
-// Functions that send a message that would have an effect if it were accepted.
+// Sends a push that would change a row if it were accepted.
 static void send_push(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;

@@ -19,7 +19,7 @@ void skip_because(const char *format, ...)
     va_end(args);
     print_message("skipped: %s\n", text);
     skip();
-    abort(); // cmocka does not return
+    abort(); // not reached: skip() of cmocka does not return
 }
 
 bool pseudo_terminals_are_there(void)

@@ -8,8 +8,9 @@
 
 extern char tiers_dir[64]; // the directory of all tiers
 
-// Makes the test's folder (files_end removes it). Otherwise returns false with the exit
-// status of the test in *ret; without RocksDB it prints that the test is skipped.
+// Makes the test's folder (files_end removes it) and returns true. If that is not
+// possible, returns false with the exit status of the test in *ret; without RocksDB,
+// prints that the test is skipped.
 bool tiers_begin(int *ret);
 
 // Opens a store with these settings and with max_bytes (0: no limit).

@@ -50,8 +50,8 @@ enum {
     LATE,
     RESTARTS,
     KEPT,    // deaths of schedulers with a journal
-    OLD,     // schedulers that live on beside another one
-    STRANGE, // a bit of the stage's kind: strangers send frames, too
+    OLD,     // schedulers that were replaced while they ran
+    STRANGE, // frames that strangers have sent
     EVENTS,
     HEARD,
     SERVERS, // servers that joined late, were drained, or died

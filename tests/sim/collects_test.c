@@ -271,7 +271,8 @@ int main(int argc, char **argv)
         .world = &world,
         .kept = {698, 4112,
                  13419}, // seeds in which copies of requests for earlier calls arrive
-        .state_kept = {5539}, // a scheduler that is stopped before its first tick
+        // A seed in which a scheduler is stopped before its first tick.
+        .state_kept = {5539},
         .seeds = 300,
         .state_seeds = 300,
         .bug_seeds = 300,

@@ -155,8 +155,8 @@ static int64_t content(const struct world *w, uint64_t piece, uint32_t batch,
                                  (piece * BATCHES + batch) * KEYS + key, 500);
 }
 
-// Returns whether workers push changes of whole rows, as in geo mode; the sums are the
-// same.
+// Returns whether workers push changes of whole rows, as in geo mode, which gives the
+// same sums.
 static bool by_steps(const struct world *w)
 {
     return random_below(w->stage.o->seed, STEPS, 0, 2) == 1;
