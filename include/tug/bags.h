@@ -27,7 +27,8 @@ extern "C" {
 
 // Finds the distinct keys among n keys. They are written to ret_distinct, which has room
 // for n, in the order of their first occurrence; *ret_n is their number. For each i below
-// n, keys[i] is ret_distinct[ret_which[i]]. TUG_EUSAGE if n is 2^31 or more; TUG_ENOMEM.
+// n, keys[i] is ret_distinct[ret_which[i]]. TUG_EUSAGE if n is 2^31 or more; TUG_ENOMEM
+// if memory is short.
 TUG_API int tug_distinct(const uint64_t *keys, size_t n, uint64_t *ret_distinct,
                          uint32_t *ret_which, size_t *ret_n);
 

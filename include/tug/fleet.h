@@ -205,10 +205,10 @@ TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
 // Combine the n numbers of each worker with those of the other workers: values[i] becomes
-// the sum, the maximum or the minimum of all workers' values[i]. They are combined in the
-// order of the workers' indexes, so all workers get the same bits; on failure the values
-// stay unchanged. tug_fleet_all_reduce_whole does the same for integers. TUG_EUSAGE if n
-// differs between workers, or an integer sum does not fit 64 bits.
+// the sum, the maximum or the minimum of all workers' values[i]. The values are combined
+// in the order of the workers' indexes, so all workers get the same bits; on failure the
+// values stay unchanged. tug_fleet_all_reduce_whole does the same for integers.
+// TUG_EUSAGE if n differs between workers, or an integer sum does not fit 64 bits.
 TUG_API int tug_fleet_all_reduce(struct tug_fleet *f, double *values, size_t n,
                                  enum tug_fleet_reduce how);
 TUG_API int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, size_t n,

@@ -59,7 +59,7 @@ struct tug_node;
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
-    // "HOST:PORT" of the scheduler, or with commas those of several.
+    // "HOST:PORT" of the scheduler, or of several schedulers, separated by commas.
     const char *scheduler;
     // The cluster's name; the scheduler refuses nodes with another name.
     const char *cluster;
@@ -358,11 +358,11 @@ struct tug_kv_request {
     float *(*room)(void *ctx, size_t n_values);
     int32_t *pulled_lengths; // room for n_keys lengths of pulled values; NULL: none
     // Chooses the part of the request for each server (ps::KVWorker::set_slicer), instead
-    // of the servers' ranges of keys; NULL: the ranges. It fills ret[server], whose
-    // n_keys is initially 0, for each server; last_keys[server] is the last key of the
-    // server's range. The memory of the slices must stay valid until the request is done.
-    // The slices of a pull must be runs of its keys and cover all of them; a push may
-    // send a key to several servers. If `slice` does not return 0, nothing is sent.
+    // of the servers' ranges of keys; NULL: the ranges. The function fills ret[server],
+    // whose n_keys is initially 0, for each server; last_keys[server] is the last key of
+    // the server's range. The memory of the slices must stay valid until the request is
+    // done. The slices of a pull must be runs of its keys and cover all of them; a push
+    // may send a key to several servers. If `slice` does not return 0, nothing is sent.
     int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
                  const uint64_t *last_keys, struct tug_kv_data *ret);
     // The library calls `done` once when the request is done, maybe before tug_kv_send

@@ -99,11 +99,11 @@ struct tug_kvstore_options {
     uint64_t slice;
 };
 
-// Opens a store (mxnet.kvstore.create). For the store of a cluster it joins the cluster
-// as a worker and waits until all nodes have joined. `o` may be NULL. TUG_EUSAGE if there
-// is no such type, the environment lacks a variable or says that this process is not a
-// worker, or another worker's store has another type; TUG_EIO if the cluster cannot be
-// reached in time.
+// Opens a store (mxnet.kvstore.create). For a store of a cluster, the call joins the
+// cluster as a worker and waits until all nodes have joined. `o` may be NULL. TUG_EUSAGE
+// if there is no such type, the environment lacks a variable or says that this process is
+// not a worker, or another worker's store has another type; TUG_EIO if the cluster cannot
+// be reached in time.
 TUG_API int tug_kvstore_open(struct tug_kvstore **ret,
                              const struct tug_kvstore_options *o);
 // Waits for pushes and, in a cluster, for all workers (tug_kvstore_barrier_before_exit),

@@ -380,13 +380,13 @@ struct tug_accessor {
     // that are pushed again (tug_again). NULL: adds nothing.
     void (*seen)(void *ctx, float *stats, const float *pushed);
     // Returns the score of a row. A table over its budget removes rows with the lowest
-    // scores first. If it is NULL, all scores are 0.
+    // scores first. If the function is NULL, all scores are 0.
     float (*score)(void *ctx, const float *stats);
     // Decays the statistics in tug_shrink, and returns true to remove the row. NULL: does
     // neither.
     bool (*shrink)(void *ctx, float *stats, float threshold);
-    // Returns whether a save of this mode includes the row. If it is NULL, a save includes
-    // all rows.
+    // Returns whether a save of this mode includes the row. If the function is NULL, a
+    // save includes all rows.
     bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode);
     void *ctx;
 };

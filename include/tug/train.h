@@ -237,8 +237,8 @@ TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
 // number.
 TUG_API uint64_t tug_model_columns(struct tug_model *m);
 // Returns the predictions of the last tug_model_predict with `ret` NULL, and their number
-// in *ret_n. The array is valid until the next call on the model. Without such a call, it
-// returns NULL and *ret_n is 0.
+// in *ret_n. The array is valid until the next call on the model. Without such a call,
+// the function returns NULL and *ret_n is 0.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
 // Explains predictions as text, with one JSON object in a line (as printed by `tug

@@ -13,9 +13,9 @@ import pytest
 
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 NOTEBOOKS = sorted(glob.glob(os.path.join(SOURCE, "examples", "*.ipynb")))
-# Cells are compiled under the notebook's name and the cell's number, for tracebacks. Figures are drawn without a
-# display. If the last statement of a cell is an expression, its value is shown as Jupyter does. The arguments after the
-# path are names of modules whose import must fail.
+# The program that runs a notebook. Cells are compiled under the notebook's name and the cell's number, for
+# tracebacks. Figures are drawn without a display. If the last statement of a cell is an expression, its value is
+# shown as Jupyter does. The arguments after the path are names of modules whose import must fail.
 RUN = """
 import ast, json, os, sys
 os.environ.setdefault("MPLBACKEND", "Agg")

@@ -10,7 +10,8 @@
 
 #include "options/options.h"
 
-// The names of save modes; the index is Paddle's number.
+// The names of save modes, and Paddle's numbers for them. The index is the enum
+// save_mode.
 static const struct {
     const char *name, *paddle;
 } modes[] = {

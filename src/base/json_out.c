@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-enum { DIGITS = 20 }; // the digits of the greatest uint64_t
+enum { DIGITS = 20 }; // number of digits of the greatest uint64_t
 
 // Writes the comma and the name before a value. Returns the place for the value, with
 // room for `room` bytes; NULL after an error. The caller advances the buffer by the bytes

@@ -405,7 +405,8 @@ static struct launch_options options_of(const struct launch_values *v, const cha
         .gather_seconds = v->gather_timeout,
         .restarts = v->restart == RESTART_ROLE ? (uint32_t)v->restart_limit : 0,
         .log_level = levels[level],
-        .log_json = log_format() == LOG_JSON, // also if train's words say so
+        // True also if an option of train asks for it.
+        .log_json = log_format() == LOG_JSON,
         .hosts = v->hosts,
         .sync = v->sync,
         .force = v->force,

@@ -61,7 +61,7 @@ void log_options_apply(const struct option_table *t, const struct options *o)
 static struct {
     void (*end)(int number);
     bool had_terminal;
-    sem_t rotations; // SIGHUPs that ask to open the log file again
+    sem_t rotations; // counts the SIGHUPs that ask to open the log file again
 } hangup;
 
 static void on_hangup(int number)

@@ -244,7 +244,8 @@ client_ts client_walk_next(struct client *c, struct client_walk *w, uint32_t max
                            uint64_t *ret_keys, float *ret_values, struct err *e);
 
 // Returns whether the request has ended; *ret_rc is its result, with a sentence in *e if
-// it failed. A timestamp is forgotten after one such call, or when its callback has run.
+// it failed. A timestamp is forgotten after one such call, or when the request's callback
+// has run.
 bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e);
 // Cancels a request: polls until the van no longer uses its arrays. Not to be called in a
 // callback.

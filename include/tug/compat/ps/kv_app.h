@@ -323,7 +323,7 @@ template <typename Val> class KVServer : public SimpleApp
     {
         CHECK(h) << "invalid request handle";
         handle_ = h;
-        // The handle may hold tables that were just made.
+        // Asks for huge pages for tables that the handle may hold.
         Postoffice::Get()->heap().look();
         obj_->Open();
     }

@@ -74,8 +74,9 @@ class Van
     {
         return timestamp_++;
     }
-    // Sends a request, with a timestamp of Customer::NewRequest, or an answer. Returns
-    // the number of bytes of body and data; throws Error if it fails.
+    // Sends a request or an answer. The timestamp of a request comes from
+    // Customer::NewRequest. Returns the number of bytes of body and data; throws Error if
+    // it fails.
     int Send(const Message &m);
     int SendMsg(const Message &m)
     {
