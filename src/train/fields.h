@@ -15,7 +15,7 @@
 
 // Sets m->fields if the model needs it and it is 0: from the format (criteo, the header
 // of a csv file), or from the highest field of the text, which is read once (libffm).
-// Standard input cannot be read twice: its error asks for --fields.
+// Standard input cannot be read twice, so for standard input the error asks for --fields.
 int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
                  const atomic_bool *interrupted, struct model_options *m, struct err *e);

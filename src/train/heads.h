@@ -8,8 +8,8 @@
 #include "train/config.h"
 
 // Reads the header and the first example of each file in `paths`, which `option` names.
-// Skips pipes, whose lines can be read only once. Returns TUG_EDATA for the errors that
-// reading the file would give.
+// Skips pipes, whose lines can be read only once. Returns TUG_EDATA if reading the whole
+// file would fail at one of these lines.
 int heads_check(const struct train_config *c, struct reader *r,
                 const struct path_list *paths, const char *option, struct err *e);
 

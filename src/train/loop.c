@@ -104,8 +104,8 @@ static struct metrics_stream *streams(struct run *r)
 
 // ----------------------------------------------------------- loading windows of the data
 
-// Loads the window at `next`, which then becomes the run's position. Until it
-// is loaded, the position is the end of the previous window, so that an
+// Loads the window at `next`, which then becomes the run's position. Until the
+// window is loaded, the position is the end of the previous window, so that an
 // interrupted run resumes there.
 static int load_window(struct run *r, struct position next, struct train_result *result,
                        struct err *e)

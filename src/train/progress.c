@@ -218,8 +218,8 @@ static void format_pass(char to[PART_BYTES], uint32_t pass, uint32_t passes, dou
         snprintf(to + n, PART_BYTES - (size_t)n, " %3.0f %%", share * 100);
 }
 
-// Joins parts up to the width of `columns`. If there is not enough room, it leaves out
-// the less important parts, first the number of the batch.
+// Joins parts up to the width of `columns`. If the line would be too long, leaves out the
+// less important parts, first the number of the batch.
 static void join_parts(char part[PARTS][PART_BYTES], char line[LINE_BYTES],
                        size_t columns)
 {
@@ -322,9 +322,9 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     p->next_ns = now + (p->terminal ? TERMINAL_NS : pause);
 }
 
-// Warns of labels that no example of the pass has. Without the warning a user would not
-// see that the column of a label is empty, for example because the file is a wrong one:
-// training succeeds all the same.
+// Warns of labels that no example of the pass has. Training succeeds without them, so
+// without the warning a user would not see that the column of a label is empty, for
+// example in a wrong file.
 static void warn_of_missing_labels(struct progress *p, const struct metrics *m)
 {
     for (uint32_t i = 0; i < p->labels && p->labels > 1 && !p->warned; i++)

@@ -54,8 +54,8 @@ uint64_t report_data_every(const struct report_data *p, uint32_t passes,
 // added.
 void report_data_note(struct report_data *p, uint32_t pass,
                       const struct metrics_stream *seen, enum loss loss);
-// Does what report_data_note does, if since the last point at least 1/REPORT_DATA_STEPS
-// of the pass was done (a greater part if the run has many passes).
+// Does what report_data_note does, if at least 1/REPORT_DATA_STEPS of the pass was done
+// since the last point (a greater part of it if the run has many passes).
 void report_data_note_share(struct report_data *p, uint32_t pass, double share,
                             const struct metrics_stream *seen, enum loss loss);
 

@@ -29,7 +29,7 @@ struct schedule {
     double a, b;
 };
 
-// The names of the kinds, in their order, as the user types them.
+// The names of the kinds, in the order of the enum, as the user types them.
 #define SCHEDULE_NAMES "constant poly exp discexp linear"
 
 // Returns the factor after `passes` passes, which may be a fraction. It has the same bits

@@ -225,8 +225,8 @@ static void hot_rows_that_decay(void **state)
     train(&c);
 }
 
-// Uses one thread. The threads that read ahead allocate, too, so the n-th allocation
-// may be one of theirs.
+// Uses one thread. The threads that read ahead also allocate memory, so the n-th
+// allocation may be one of theirs.
 static void failing_allocations(void **state)
 {
     (void)state;

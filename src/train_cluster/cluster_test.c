@@ -855,7 +855,7 @@ static void test_mark_waits_for_the_turn(void **state)
 
 static int add_toy(void **state)
 {
-    // Registers a model that the tests of all models train, too.
+    // Registers a model that the tests of all models also train.
     assert_int_equal(model_register(&toy, NULL), 0);
     return files_begin(state);
 }

@@ -283,9 +283,9 @@ static int add_cell(struct deal_rows *d, const struct dealt_cell *at, const floa
     return 0;
 }
 
-// The position of the cell whose head is pulled next. The number of pieces
-// of a compressed file is not known, so heads after its last piece are
-// pulled, too, and ignored.
+// The position of the cell whose head is pulled next. The number of pieces of
+// a compressed file is not known, so heads after its last piece are also
+// pulled, and are ignored.
 struct cursor {
     uint32_t file;
     uint64_t index;

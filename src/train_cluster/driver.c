@@ -146,7 +146,7 @@ struct state {
     int rc; // the result of reading the reports
 };
 
-// A total takes the place of all reports before it, as it does in report_next.
+// Called for a report that is a total, because a total replaces all earlier reports.
 static void clear_counts(struct driver *d)
 {
     d->read_seconds = d->wait_seconds = 0;

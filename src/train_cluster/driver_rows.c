@@ -333,9 +333,9 @@ static int driver_rows_load(struct run *r, const char *dir, const struct saved_r
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
-// Loads the save's rows of this role into the copies of the tables whose numbers are
-// higher by `offset`. The rows pass through the model's tables in this process, which
-// are emptied afterwards.
+// Loads the save's rows of this role into copies of the tables: the number of a copy is
+// the table's number plus `offset`. The rows pass through the model's tables in this
+// process, which are emptied afterwards.
 static int resume_copy(struct run *r, const char *dir, const struct saved_run *m,
                        enum saved_role role, uint32_t offset, struct err *e)
 {

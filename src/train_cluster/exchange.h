@@ -203,15 +203,15 @@ struct exchange_push {
     float dense_scale; // factor of the gradients of dense parameters; 0 means 1
 };
 // exchange_complete is called when floats [first, first + n) of the dense parameters'
-// gradient are complete while the others are still being added up; it pushes the complete
-// parts. exchange_push pushes the remaining parts.
+// gradient are complete while other floats are still being added up; it pushes the
+// complete parts. exchange_push pushes the remaining parts.
 int exchange_complete(struct exchange *x, const struct exchange_push *p, size_t first,
                       size_t n, struct err *e);
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);
 int exchange_pushed(struct exchange *x, struct err *e); // waits for the acknowledgements
 int exchange_dense_pushed(struct exchange *x, struct err *e);
-// Handles the error of a request for a part of the layers, in which a named key is not
-// the key of a feature. Returns rc.
+// Handles the error of a request for a part of the layers. A key that this error names is
+// not the key of a feature. Returns rc.
 int exchange_part_failed(int rc, struct err *e);
 
 #endif

@@ -54,8 +54,8 @@ void exchange_local_close(struct exchange_local *o)
     *o = (struct exchange_local){0};
 }
 
-// Replaces pulled values in `row` by the worker's private ones. For states, does so in
-// `before`, too, so that the change that is pushed is computed from the private values.
+// Replaces pulled values in `row` by the worker's private ones. Replaces private states
+// in `before` as well, so that the change that is pushed is computed from them.
 static void take_row(struct layout l, const float *local, float *row, float *before)
 {
     for (uint32_t g = 0; g < l.a->n_groups; g++) {

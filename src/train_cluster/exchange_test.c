@@ -400,9 +400,9 @@ static void repeated_piece(void **state)
     close_world();
 }
 
-// These tests push dense parameters in parts. The rule is sgd with a rate of 1, so each push
-// lowers the servers' values by its gradients. The keys of rows are pushed, too, with
-// gradients of 0.
+// These tests push dense parameters in parts. The rule is sgd with a rate of 1, so
+// each push lowers the servers' values by its gradients. The keys of rows are also
+// pushed, with gradients of 0.
 
 static void open_parts(void)
 {

@@ -11,9 +11,9 @@
 #include "train_cluster/remote.h"
 
 enum {
-    // Memory of a thread for examples of which one layer after the other is computed. The
-    // gradient of a layer is only complete in the last part of a batch, so parts are as
-    // large as the processor's caches allow.
+    // Memory of a thread for the examples that it computes together, layer by layer. The
+    // gradient of a layer is complete only after the last part of a batch, so parts are
+    // as large as the processor's caches allow.
     WHOLE_BYTES = 16 << 20,
     // Number of examples between two polls of the van, so that answers are received
     // promptly.
@@ -192,9 +192,9 @@ static void add_sums(void *job, int rank)
     }
 }
 
-// Trains on n examples from `first` on, and then updates dense parameters: the bias,
-// which every example uses, once for a few examples, and layers by the mean of a batch,
-// both as in one process.
+// Trains on n examples from `first` on. Then updates dense parameters, as in one
+// process: the bias, which every example uses, after every few examples, and layers by
+// the mean gradient of a batch.
 static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t first,
                      size_t n)
 {
@@ -222,8 +222,9 @@ static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t fi
     return 0;
 }
 
-// Units go to the threads in turn, so that all threads are at about the same position in
-// the data. Layers are updated after each batch of a stretch.
+// With n threads, each thread trains on every n-th unit of examples, so that all
+// threads are at about the same position in the data. In models with layers a unit is a
+// batch of the stretch.
 static int thread_steps(struct job *j, struct remote_thread *t, int rank)
 {
     struct remote_worker *w = j->worker;

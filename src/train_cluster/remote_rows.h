@@ -36,8 +36,8 @@ int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret
 int remote_rows_reason(struct remote_rows *r, int rc, struct err *e);
 
 // Puts those pulled rows that were found into the table `t`. `living` is the accessor by
-// whose layout the values were pulled, and `own` that of `t`; NULL: the values are whole
-// rows. Returns 0 or TUG_ENOMEM.
+// whose layout the values were pulled (NULL: the values are whole rows), and `own` is the
+// accessor of `t`. Returns 0 or TUG_ENOMEM.
 int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float *values,
                     const uint8_t *found, const struct accessor *living,
                     const struct accessor *own);

@@ -23,8 +23,8 @@ struct report {
     uint64_t bad_lines, most_bad_lines;
     uint64_t data_bytes;    // bytes of data that are in memory now
     bool total;             // this is the sum of all reports so far
-    struct numbering *keys; // numbers of the features that were read, which report_next
-                            // joins; NULL: none
+    struct numbering *keys; // numbers of the features that were read, to which
+                            // report_next adds those of each report; NULL: none
 };
 
 // Appends the report to *b.

@@ -291,7 +291,7 @@ static void test_as_by_a_server(void **state)
     store_close(x);
     store_close(y);
 
-    // Each run resumes from the other's save.
+    // Each run resumes from the save of the other run.
     c.out = here;
     c.resume = TRAIN_RESUME;
     c.epochs = 5;

@@ -267,8 +267,8 @@ static void test_counted(void **state)
     }
 }
 
-// A message without room is discarded, its sender gets an error, and the next message is
-// read. A message that can never fit is refused when it is announced.
+// A message for which the budget has no room is discarded, its sender gets an error, and
+// the next message is read. A message that can never fit is refused when it is announced.
 static void test_no_room(void **state)
 {
     (void)state;

@@ -338,8 +338,8 @@ static void test_relayed(void **state)
     begin(&w);
     snprintf(w.dialled.address, sizeof(w.dialled.address), "tcp://127.0.0.1:6666");
     expect(&w, KNOCKED, "tcp://127.0.0.1:6666");
-    // The proof is accepted if the node is known by that name, as behind the cluster's
-    // own proxy.
+    // The proof is accepted if the listener's node is known by the name that was dialled,
+    // as behind the cluster's own proxy.
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9100");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9101");
@@ -428,7 +428,7 @@ static void test_believed(void **state)
     assert_int_equal(w.listener.trust.certificate[3], 5);
     assert_memory_equal(w.dialler.trust.binding, w.listener.trust.binding, MAC_BYTES);
     // A member of the cluster in the middle has two TLS sessions and relays the nonces
-    // between them.
+    // between them: the two ends get different bindings.
     begin(&w);
     w.dialled.believed = w.accepted.believed = true;
     memset(w.dialled.channel, 1, MAC_BYTES);

@@ -10,9 +10,8 @@
 
 #define PAUSE_MIN (SECOND_NS / 500)
 #define PAUSE_MAX SECOND_NS
-#define PAUSE_LIST_MAX                                                                   \
-    (SECOND_NS / 4)           // for a list of several machines, one of which            \
-                              // will take over
+// The longest pause for a list of several machines, one of which will take over.
+#define PAUSE_LIST_MAX (SECOND_NS / 4)
 #define ATTEMPT_MIN SECOND_NS // the time for one address while other addresses wait
 // The time for one address in a list of several machines, one of which may have vanished.
 #define ATTEMPT_MAX (3 * SECOND_NS)
@@ -77,8 +76,8 @@ static int take_address(struct tcp_link *l, struct err *e)
     return tcp_address_read(&d->address, l->peer, e);
 }
 
-// Returns the pause before the next attempt: a quarter of the time since the first one,
-// so that a listener that starts late, or writes its token late, is soon found.
+// Returns the pause before the next attempt: a quarter of the time since the first
+// attempt, so that a listener that starts late, or writes its token late, is soon found.
 static uint64_t pause_of(const struct tcp_dial *d, uint64_t now)
 {
     uint64_t since = d->unproven_since != 0 ? d->unproven_since : d->began;
@@ -105,7 +104,7 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
     bool more = !final && d->next < d->n_found;
     if (!more)
         (void)take_address(
-            l, NULL); // cannot fail, as all addresses were checked at the start
+            l, NULL); // cannot fail, because all addresses were checked at the start
     if (more || !last) {
         tcp_link_due_at(l, now);
         return;

@@ -203,8 +203,8 @@ struct tcp_van {
     char *scratch; // small pieces joined to one TLS record
 };
 
-// Defined in tcp_check.c:
-// Returns whether a link may change from one state to the other.
+// Defined in tcp_check.c: Returns whether a link may change from state
+// `from` to state `to`.
 bool tcp_may_follow(enum tcp_state from, enum tcp_state to);
 #ifndef NDEBUG
 void tcp_check(const struct tcp_van *v);

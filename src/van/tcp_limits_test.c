@@ -66,7 +66,7 @@ static void bodies(struct vans *w)
 {
     struct told t = {0};
     struct budget *b = w->tcp.budget;
-    // `n` is half of the room, and arrives in several reads.
+    // A body of n bytes takes half of the room, and arrives in several reads.
     uint64_t most = budget_most(b, BUDGET_BODIES), n = most / 2;
     char *data = mem_zalloc(most + 8);
     assert_non_null(data);

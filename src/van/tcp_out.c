@@ -16,14 +16,11 @@ enum {
     TOGETHER_MAX = 4 << 10, // larger messages do not wait for the end of the round
     BUFS_MAX = 64,
     MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
-    CIPHER_FIRST =
-        // Bytes that are encrypted first: few, so that the peer can begin to decrypt
-    // soon.
-    32 << 10,
-    CIPHER_RUN =
-        // Bytes that are encrypted at a time afterwards; they fit into a block of the
-    // pool.
-    480 << 10,
+    // Bytes that are encrypted first: few, so that the peer can begin to decrypt soon.
+    CIPHER_FIRST = 32 << 10,
+    // The most bytes that are encrypted at a time after the first ones; they fit into a
+    // block of the pool.
+    CIPHER_RUN = 480 << 10,
 };
 
 // ---------------------------------------------------------------- the queue
@@ -314,8 +311,8 @@ static ssize_t encrypt(struct tcp_link *l, struct cursor *c, size_t most)
     return (ssize_t)done;
 }
 
-// Encrypts as long as the socket takes the result. Returns the number of bytes that were
-// taken: those that are encrypted.
+// Encrypts bytes as long as the socket takes the result. Returns how many of the given
+// bytes were encrypted; a negative number if the link is lost.
 static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     struct cursor c = {bufs, n, 0};

@@ -155,8 +155,8 @@ static void test_name_of_loopback(void **state)
     close_ends();
 }
 
-// The token is read again at each attempt, so that a node which starts too early waits
-// for it.
+// The token is read again at each attempt, so that a node which starts before its token
+// exists waits for the token.
 static void test_token_comes_later(void **state)
 {
     (void)state;

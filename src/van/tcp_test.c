@@ -473,7 +473,8 @@ static void test_attempts_while_asleep(void **state)
             assert_int_not_equal(van_connect(n.van, addresses[i], wait * MS), 0);
             for (int closed = n.closed; n.closed == closed;)
                 assert_int_equal(van_poll(n.van, van_now(n.van) + 60 * SECOND, NULL), 0);
-            double seconds = 0; // other reasons name the time that was waited
+            double seconds = 0; // the number of seconds in the reason, which is not
+                                // checked
             const char *tried = strrchr(n.why.text, ';');
             assert_non_null(tried);
             (void)sscanf(tried, "; %u tr%*[a-z] in the last %lf s", &tries, &seconds);

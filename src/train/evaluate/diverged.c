@@ -16,7 +16,7 @@
 
 enum { FEATURE_TEXT = 200 };
 
-// Returns the column of numbers whose key this is.
+// Returns the column of numbers that has this key.
 static uint32_t find_numbers(const struct reader *r, uint64_t key)
 {
     struct reader_word w;

@@ -109,8 +109,8 @@ static struct scored *evaluate_place_of(const struct evaluation *ev, uint32_t ta
     return ev->all[task].scored + ev->all[task].n + i;
 }
 
-// Lists the examples of [first, first + n) that are to be scored in order[]. The others
-// get scores without a weight, which do not count.
+// Lists in order[] those of the examples [first, first + n) that are to be scored. The
+// other examples get scores without a weight, which do not count.
 static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t order[PIECE])
 {
     const struct evaluation_options *o = ev->o;

@@ -34,7 +34,7 @@ struct explanation {
     struct view view;
     struct model_work work;
     float *dense;
-    size_t cap; // the features that the arrays below have room for
+    size_t cap; // number of features that the arrays below have room for
     struct explained_feature *feature;
     struct model_explained_feature *part;
     uint32_t *column_at, *word_at; // offsets in `names`

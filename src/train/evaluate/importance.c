@@ -88,8 +88,8 @@ static double unknown_share(const struct measuring *m)
     return features > 0 ? (double)(features - known) / (double)features : (double)NAN;
 }
 
-// Scores the data with the slots of `swapped` exchanged. `first` is the first of these
-// slots; its number selects the permutation.
+// Scores the data with the slots of `swapped` exchanged. `first` is the number of the
+// first of these slots, and selects the permutation.
 static int measure(struct measuring *m, uint32_t first, size_t name, struct err *e)
 {
     struct importance *to = m->lines;

@@ -86,8 +86,8 @@ void dense_sums_close(struct dense_sums *s)
     *s = (struct dense_sums){0};
 }
 
-// Returns whether the smallest part of the tree that contains both micro-batches lies in
-// [from, end).
+// Returns whether the smallest subtree that contains both micro-batches lies in [from,
+// end).
 static bool is_whole(const struct dense_sums *s, uint32_t a, uint32_t b)
 {
     uint32_t size = 1;
@@ -97,7 +97,7 @@ static bool is_whole(const struct dense_sums *s, uint32_t a, uint32_t b)
     return first >= s->from && first + size <= s->end;
 }
 
-// Joins two sums if they are the halves of a part of the tree, and that part does not
+// Joins the last two sums while they are the halves of a subtree that does not
 // contain micro-batch `next`.
 static void dense_join(struct dense_sums *s, const struct kernels *k, uint8_t next)
 {

@@ -43,8 +43,8 @@ struct living_steps {
     size_t n_order, at;
     struct batch batch;
     uint32_t *start; // batch.start of the examples that were taken
-    // The features of the view that have an extra row. If all features have one, u, slot
-    // and start are those of the view.
+    // The features of the view that have an extra row. If all features have an extra row,
+    // u, slot and start are those of the view.
     float **latent_rows;
     float *latent_u;
     uint16_t *latent_slot;
@@ -103,7 +103,7 @@ void living_steps_close(struct worker *w)
 
 // ----------------------------------------------------- bringing keys to their partitions
 
-// Makes room for more keys. Both lists lie in one allocation.
+// Makes room for more keys in `arrivals` and `counts`, which lie in one allocation.
 static int living_steps_reserve(struct living_steps *s, size_t more)
 {
     if (s->n + more <= s->cap)

@@ -49,8 +49,8 @@ bool run_steps_in_place(const struct train_config *c)
     // for a server explicitly.
     if (k->mode != CONFIG_ASYNC || c->deterministic || k->rules != TRAIN_RULES_AUTO)
         return false;
-    // Saves in the middle of a pass record which pieces of the data are done, as only the
-    // workers of servers know.
+    // Saves in the middle of a pass record which pieces of the data are done. Only
+    // workers of a cluster train piece by piece.
     if (c->save_batches != 0)
         return false;
     // Only a server reads rows from disk when they are asked for.

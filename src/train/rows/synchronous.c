@@ -232,7 +232,7 @@ static size_t owner(uint64_t hash, size_t threads)
     return (size_t)((hash >> 32) * threads >> 32);
 }
 
-enum { ENTRIES_AHEAD = 8 }; // entries that are prefetched while one is added to
+enum { ENTRIES_AHEAD = 8 }; // entries are prefetched this many features ahead
 
 static void prefetch_entry(const struct synchronous *s, uint32_t id)
 {

@@ -29,8 +29,8 @@ static void fill(void)
     table = run_living_defaults(&c.model);
 }
 
-// The changes that are made one by one. First all options are given, as for a process
-// with another model.
+// The changes of this process's options that are made one by one, each after the
+// difference that must be reported.
 #define CHANGES(X)                                                                       \
     X("--model 'dcn', this process 'mlp':", c.model = training_model("mlp"))             \
     X("--dim 2, this process 3:", c.model.dim = 3)                                       \

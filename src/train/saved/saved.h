@@ -86,8 +86,8 @@ int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const 
 int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
                struct team *team, struct parameters *ret, struct err *e);
 
-// Adds rows of the MODEL role to existing parameters of the same shape (--init-from):
-// those of the sparse table, of the dense table, or of both.
+// Adds the rows of a role to existing parameters of the same shape: the rows of the
+// sparse table, of the dense table, or of both.
 int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
                     struct team *team, struct parameters *p, struct err *e);
 

@@ -174,8 +174,8 @@ static void get_numbers(struct json_fields *f, const json_t *o, struct saved_run
     ret->numbers.last = json_read_hex(f, o, "last");
 }
 
-// Returns whether the data is rows of a program, whose name has the form "HASH BYTES
-// NAME".
+// Returns whether the data is rows that a program passed: the only entry of its list
+// is "HASH BYTES data".
 static bool is_of_rows(const json_t *data)
 {
     const json_t *list = json_object_get(data, "list");
