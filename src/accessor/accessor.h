@@ -205,7 +205,8 @@ struct accessor_update {
 };
 void accessor_apply(struct accessor_scratch *s, const struct accessor_update *u);
 
-// As struct accessor_update, but the gradients are n x push_width values as in a message.
+// Like struct accessor_update, but the gradients are n x push_width values as in a
+// message.
 struct accessor_push {
     const struct rule_params *rules;
     float pass, scale;
@@ -215,11 +216,11 @@ struct accessor_push {
 };
 void accessor_apply_packed(struct accessor_scratch *s, const struct accessor_push *p);
 
-// As struct accessor_push, for rows with a lifecycle. extras[i] is the extra row of row
-// i; if it is NULL, row i has no extra row, and gradients for it are dropped. divisors[i]
-// is the result of life_class.seen for row i; gradients are multiplied by scale /
-// divisors[i]. accessor_apply, accessor_apply_packed and accessor_apply_life all apply
-// the rules' clip, clip_norm and bounds.
+// Like struct accessor_push, but for rows with a lifecycle. extras[i] is the extra row of
+// row i; if it is NULL, row i has no extra row, and gradients for it are dropped.
+// divisors[i] is the result of life_class.seen for row i; gradients are multiplied by
+// scale / divisors[i]. accessor_apply, accessor_apply_packed and accessor_apply_life all
+// apply the rules' clip, clip_norm and bounds.
 struct accessor_life_push {
     const struct rule_params *rules;
     float scale;

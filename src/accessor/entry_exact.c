@@ -130,7 +130,7 @@ static size_t exact_bytes(const void *state)
 
 static int by_key(const void *a, const void *b)
 {
-    struct candidate x, y; // copies, since candidates in the buffer are not aligned
+    struct candidate x, y; // copies, because candidates in the buffer are not aligned
     memcpy(&x, a, sizeof(x));
     memcpy(&y, b, sizeof(y));
     return (x.key > y.key) - (x.key < y.key);

@@ -223,7 +223,8 @@ static void sketch(void **state)
     (void)state;
     double sum, error = 0.0015;
     early("sketch:300:error=0.0015", 0, &sum);
-    // The bound must be below the threshold, since otherwise any count would meet it.
+    // The error bound must be below the threshold; otherwise any count would be within
+    // the bound.
     assert_true(error * sum < 300);
     size_t n = early("sketch:300:error=0.0015", error * sum, &sum);
     if ((double)n > exp(-4) * KEYS)

@@ -71,7 +71,7 @@ static void test_any_order(void **state)
     assert_true(exact_value(&there) == exact_value(&all));
 }
 
-// Limbs are full, as after EXACT_ADDS additions.
+// The limbs are as full as after EXACT_ADDS additions.
 static void test_carries(void **state)
 {
     (void)state;

@@ -427,7 +427,8 @@ template <typename Val> class KVServer : public SimpleApp
         if (typeid(own) == typeid(KVServer))
             handle_(
                 meta, pairs,
-                this); // without a Message, since only classes that override Process need it
+                // Without a Message, because only classes that override Process need one.
+                this);
         else
             process(message_of(meta, pairs), meta.ticket);
     }
