@@ -247,8 +247,8 @@ static void on_done(void *ctx, uint32_t timestamp, int rc)
     ++*(int *)ctx;
 }
 
-// A customer is closed while a callback has not run yet, as when another thread of the
-// program delays it: the customer exists until the callback has run.
+// A customer is closed before a callback has run, for example because another thread of
+// the program delays the callback. The customer exists until the callback has run.
 static void closed_before_a_callback(void **state)
 {
     const uint64_t key = 1;

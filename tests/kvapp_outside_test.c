@@ -259,7 +259,7 @@ static void twice_at_a_barrier(void **state)
 }
 
 // A worker of a kvstore was declared dead and does not know it yet: its requests are
-// refused, since another worker may have its rank.
+// refused, because another worker may have its rank.
 static void dead_worker_of_a_store(void **state)
 {
     struct tug_kvstore_server server = {.node = &lone.n, .workers = LONE_WORKERS};

@@ -151,8 +151,8 @@ static void host_header(const struct target *t, char *ret, size_t n)
              t->host);
 }
 
-// Adds the headers of a signed request. A header "range", if the request has one, is
-// signed, too.
+// Adds the headers of a signed request. If the request has a header "range", signs this
+// header, too.
 static int sign(const struct account *who, const struct target *t, const char *path,
                 const char *query, struct http_request *q, struct err *e)
 {
@@ -229,8 +229,8 @@ struct page {
     unsigned keys;
 };
 
-// Adds the query of a request for a page, with names in ascending order, as signatures
-// require.
+// Adds the query of a request for a page, with the names in ascending order, which
+// signatures require.
 static int add_query(const struct page *p, struct buf *b)
 {
     if (p->next[0] != '\0') {

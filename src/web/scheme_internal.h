@@ -51,7 +51,7 @@ extern const struct scheme scheme_http, scheme_https, scheme_s3, scheme_webhdfs,
 int address_parse(struct address *ret, const char *text, struct err *e);
 
 // Appends text as part of a URL: every byte except letters, digits and -_.~ becomes %XX;
-// with `slashes` '/' stays, too.
+// if `slashes` is true, '/' also stays.
 int url_encode(struct buf *b, const char *text, size_t n, bool slashes);
 
 // Adds a header to a request, as "Name: value" and a NUL.

@@ -71,8 +71,8 @@ extern struct web_patience web_patience;
 // TUG_WEB_ANY_HOST=1 has the same effect.
 extern _Atomic bool web_any_host;
 
-// The largest number of directories below a webhdfs address, since each takes a request
-// of its own. Tests set a smaller number.
+// The largest number of directories below a webhdfs address. It is limited because each
+// directory takes a request of its own. Tests set a smaller number.
 extern size_t web_directories_max;
 
 #endif

@@ -330,7 +330,8 @@ static void skipped_lines(void **state)
         tug_ends(0, "%s --max-bad-lines 1000 %s", command, ways[i]);
         assert_true(e2e_number("skipped_lines") == 2);
     }
-    // train also counts the bad lines of --test, and eval counts those of its data.
+    // train also counts the bad lines of --test, and eval counts the bad lines of its
+    // data.
     files_write("test", "1 1:1\n?\n0 2:1\n");
     files_remove("out");
     tug_ends(0, "%s --max-bad-lines 3 --test test --out out", command);

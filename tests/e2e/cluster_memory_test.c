@@ -38,8 +38,8 @@ static uint64_t resident(pid_t pid)
 }
 
 // Checks that neither process uses more than its limit. A build with sanitizers is not
-// checked, since their shadow memory and quarantines also count. The scheduler has no
-// --memory here: its buffers have the default limit.
+// checked, because the shadow memory and the quarantines of sanitizers also count. The
+// scheduler has no --memory here: its buffers have the default limit.
 static void check_memory(void)
 {
     uint64_t server = resident(server_pid), other = resident(scheduler_pid);
@@ -95,7 +95,8 @@ static int ask_and_sleep(void)
     for (int i = 0; i < PULLS; i++)
         if (tug_pull(c, TABLE, keys, KEYS, rows, NULL, NULL, &ts[i]) != 0)
             return 3;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // this process ends if the test fails meanwhile
+    // Ends this process if the test fails while the process is stopped.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     raise(SIGSTOP);
     for (int i = 0; i < PULLS; i++)
         if (tug_wait(c, ts[i], 0) != 0) {
@@ -152,7 +153,8 @@ static void unread_answers(void **state)
     int status;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
-    // Other clients are served meanwhile, and the memory stays within its limit.
+    // While the child is stopped, other clients are served, and the memory stays within
+    // its limit.
     struct tug_client *c = join();
     assert_non_null(c);
     float row[WIDTH];

@@ -49,7 +49,7 @@ static void all_learn(void **state)
     check(auc_of("--model lr --mode sync"), "--model lr --mode geo:8", 0.02);
 }
 
-// The weights of layers are trained by the workers, those of rows by the servers.
+// The workers train the weights of layers; the servers train the weights of rows.
 static void layers_learn(void **state)
 {
     (void)state;

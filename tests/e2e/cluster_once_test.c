@@ -110,9 +110,9 @@ static void await_begun(size_t n)
     }
 }
 
-// The first worker that reads the second file waits there. The other one has to train on
-// this file, too, before the pass can end. In later passes the first worker goes on and
-// pushes the file's batches once more: none of them counts twice.
+// The first worker that reads the second file waits there, so the other worker has to
+// train on this file before the pass can end. In later passes the first worker continues
+// and pushes the file's batches once more: none of these batches counts twice.
 static void straggler_counts_once(void **state)
 {
     (void)state;

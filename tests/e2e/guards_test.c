@@ -345,15 +345,15 @@ static void weights_of_nothing(void **state)
     e2e_says("warning: all weights of the training data are 0");
     tug_ends(0, "eval --from light --data light.csv");
     e2e_says("warning: all weights of this data are 0");
-    // In a stream, data with one class is found only at the end, since a sorted file
-    // begins with one class.
+    // In a stream, data with one class is found only at the end, because a sorted file
+    // also begins with one class.
     files_write("none.svm", "0 1:1\n0 2:1\n");
     tug_ends(0, "train --data none.svm --format libsvm --model lr --data-in stream");
     e2e_says("warning: all labels of the training data are 0");
 }
 
-// predict does not read the column of the label, since data to predict has no known
-// labels.
+// predict does not read the column of the label, because the labels of data to predict
+// are not known.
 static void labels_of_predictions(void **state)
 {
     (void)state;

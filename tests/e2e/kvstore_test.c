@@ -90,7 +90,7 @@ static int scale_and_add(void *ctx, const struct tug_kvstore_key *key,
     return 0;
 }
 
-// Serves for a short while at a time, as a program does that has other work, too.
+// Serves for a short while at a time, like a program that also has other work.
 static int serve_own(const char *scheduler)
 {
     struct own own = {.main = pthread_self(), .scale = 1};
@@ -460,7 +460,7 @@ static void async(void **state)
 }
 
 // Compression: the pulled values equal those that the test computes from the compressed
-// gradients, whatever the pieces into which arrays are cut.
+// gradients, into whatever pieces the arrays are cut.
 
 enum { CODED = 4999 };
 

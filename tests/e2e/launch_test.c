@@ -153,7 +153,7 @@ static void a_program_that_fails_ends_all(void **state)
     e2e_says("tug launch: worker 1 ended with exit code 3: what went wrong\n");
     char *pids = files_read("pids", NULL);
     int n = 0;
-    // The processes that the programs have started end, too.
+    // The child processes of the programs have also ended.
     for (char *at = pids, *end; strtol(at, &end, 10) > 0 && end != at; at = end, n++)
         wait_until_gone((pid_t)strtol(at, NULL, 10));
     assert_int_equal(n, 8);

@@ -98,7 +98,7 @@ static void publication_has_removals(void **state)
     same_predictions("gone", "gone/served");
 }
 
-// Partitions move, too, if most rows of their tables are on disk.
+// Partitions also move if most rows of their tables are on disk.
 static void cold_rows_move(void **state)
 {
     static const char disks[] = "--save-root . --cold-root .";

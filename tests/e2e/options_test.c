@@ -158,7 +158,7 @@ static void versions(void **state)
 
 static const char bash_script[] =
     "source ./tug.bash\n"
-    "read -ra COMP_WORDS <<<\"${1//=/ = }\"\n" // bash splits lines at '=', too
+    "read -ra COMP_WORDS <<<\"${1//=/ = }\"\n" // bash splits lines at blanks and at '='
     "[[ $1 != *' ' ]] || COMP_WORDS+=('')\n"
     "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
     "_tug\n"

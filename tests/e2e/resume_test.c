@@ -207,8 +207,9 @@ static void after_half_a_save(void **state)
     resume_and_compare(w, "2");
 }
 
-// A resumed run reads the data by windows or in memory, as it began, without repeating
-// --data-in. It knows the number of skipped lines, even if nothing is left to do.
+// A resumed run reads the data by windows or in memory like the first run, although
+// --data-in is not repeated. It reports the number of skipped lines, even if nothing is
+// left to do.
 static void as_it_was_read(void **state)
 {
     (void)state;
@@ -411,7 +412,8 @@ static void plan_within_a_pass(void **state)
     json_decref(o);
     tug_ends(0, "%s", again);
     assert_non_null(strstr(e2e_out, "3 passes (1 before the run was resumed)"));
-    assert_true(complete_saves("out") > 6); // --save-every and --keep are the same, too
+    // --save-every and --keep are also those of the first run.
+    assert_true(complete_saves("out") > 6);
 }
 
 // The save does not have the path of --valid, so the user must give it again for a run

@@ -94,7 +94,7 @@ static void two_of_one_name(void **state)
     (void)state;
     launch("first", "--cluster two");
     tug_ends(0, "status --cluster two");
-    // The error names the clusters that run, those of other tests, too.
+    // The error names all clusters that run, including those of other tests.
     tug_ends(2, "status --cluster three");
     e2e_says("no run of cluster 'three' was launched on this machine");
     e2e_says("'two'");

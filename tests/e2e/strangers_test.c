@@ -41,8 +41,8 @@ static void is_refused(const char *words, const char *why)
     e2e_says(why);
 }
 
-// Commands have another runtime directory, as another user does, so they do not find the
-// token.
+// Commands have another runtime directory, like those of another user, so they do not
+// find the token.
 static void without_token(void **state)
 {
     (void)state;

@@ -152,7 +152,7 @@ static void exchanged_files(void **state)
     end_cluster();
 }
 
-// The commands ignore unfinished saves, as a crash leaves them.
+// The commands ignore unfinished saves, which a crash leaves behind.
 static void unfinished_saves(void **state)
 {
     (void)state;

@@ -28,8 +28,8 @@ static double valid_number(const char *name)
 
 // ---------------------------------------------------------------- --valid
 
-// Returns the command of a run with a rate that is too high: its validation gets worse
-// after a few passes.
+// Returns the command of a run with a learning rate that is too high: the validation loss
+// gets worse after a few passes.
 static const char *stop_early(const char *valid, const char *more)
 {
     return files_path(

@@ -72,8 +72,8 @@ static void keys(const char *role)
     "--ca keys/ca.pem --cert=keys/" role ".pem --key keys/" role ".key --cluster=theirs"
 
 // Links with certificates, which are given by the same options as in tug's other
-// commands. The first server needs a scheduler's certificate, and trainer 0 an
-// operator's, as it drives the run.
+// commands. The first server needs a scheduler's certificate. Trainer 0 needs an
+// operator's certificate, because it drives the run.
 static void certificates(void **state)
 {
     (void)state;
@@ -90,8 +90,8 @@ static void certificates(void **state)
     all_end_well();
     assert_string_equal(e2e_newest("tls"), "tls/save-000002");
     cluster_ends("server", 0, CLUSTER_PATIENCE);
-    // Without certificates, a process that listens beyond loopback needs --insecure, which this
-    // command accepts, too.
+    // Without certificates, a process that listens beyond loopback needs --insecure,
+    // which the train command of Paddle v0 also accepts.
     tug_ends(4,
              "train --config=trainer.yaml --local=0 --insecure --connect-timeout=0.1 "
              "--port=%u",
@@ -245,7 +245,7 @@ static void flags_of_one_process(void **state)
     assert_string_equal(e2e_err, "");
 }
 
-// gflags accept one dash, too. --save_only_one=0 keeps the models of all passes.
+// gflags also accept one dash. --save_only_one=0 keeps the models of all passes.
 static void forms_and_saves(void **state)
 {
     (void)state;

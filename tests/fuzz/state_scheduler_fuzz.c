@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct peers w;
 
-// The types that are sent, with HELLO in place of STOP, which would end the cluster too
-// soon.
+// The types of the messages that are sent. HELLO takes the place of STOP, because STOP
+// would end the cluster too soon.
 static const uint16_t asked[] = {
 #define TO_SCHEDULER(NAME, name) MSG_##NAME,
 #define TO_DOOR(NAME, name) MSG_##NAME == MSG_STOP ? MSG_HELLO : MSG_##NAME,

@@ -19,7 +19,8 @@ int browse_connect(const char *url);
 void browse_send(int fd, const char *text);
 // Reads until the server closes the connection, and closes it.
 struct browse browse_read(int fd);
-// Asks for a path; `headers` are lines with \r\n, beside Host and Connection.
+// Asks for a path; `headers` are further headers besides Host and Connection, each a line
+// that ends in \r\n.
 struct browse browse_ask(const char *url, const char *method, const char *path,
                          const char *headers);
 struct browse browse_get(const char *url, const char *path);

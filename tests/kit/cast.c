@@ -50,7 +50,7 @@ struct scheduler_options sim_scheduler(uint32_t servers, uint32_t workers,
 }
 
 // Returns the seed's rate of faults of one kind, up to `most`. One seed in `none_of` has
-// no faults of the kind, since one kind of fault may hide the effect of another.
+// no faults of this kind, because one kind of fault may hide the effect of another kind.
 static double rate(uint64_t seed, uint64_t which, double most, uint64_t none_of)
 {
     bool none = random_below(seed, NETWORK, 2 * which, none_of) == 0;

@@ -40,7 +40,8 @@ struct sim_process;
 int sim_process_open(struct sim_process **ret, struct sim *s,
                      const struct member_options *o, struct van *main, uint64_t seed,
                      struct err *e);
-void sim_process_crash(struct sim_process *p, struct sim *s); // crashes its main van, too
+// Crashes the process and its main van.
+void sim_process_crash(struct sim_process *p, struct sim *s);
 // Stops the process, with its main van, as sim_stop does.
 void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint64_t lag);
 void sim_process_close(

@@ -12,8 +12,8 @@
 // The part of the last group that is durable when the process dies.
 enum disk_death { DISK_NOTHING, DISK_PART, DISK_ALL, DISK_DEATHS };
 
-// The journal of one process. Only the newest process may write: the writes of the others
-// fail, as those of a scheduler that has lost its lease in etcd.
+// The journal of one process. Only the newest process may write: the writes of older
+// processes fail, like the writes of a scheduler that has lost its lease in etcd.
 struct disk_user {
     struct journal base;
     struct sim_disk *disk;

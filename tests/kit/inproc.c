@@ -249,8 +249,8 @@ static void inproc_close_link(struct van *van, van_link link)
         hang_up(of(van), l);
 }
 
-// Returns the bytes in the peer's inbox, also those of other senders: the peer takes all
-// of them before the next message.
+// Returns the bytes in the peer's inbox, including bytes from other senders: the peer
+// takes all of these bytes before the next message.
 static uint64_t inproc_queued(const struct van *van, van_link link)
 {
     const struct link *l = links_find(&of(van)->links, link);

@@ -98,7 +98,7 @@ void peers_run(struct peers *w, uint64_t ns)
 }
 
 // Returns the length of a pause. After about an hour of virtual time only short pauses
-// are drawn, since each second is work for the simulator.
+// are drawn, because the simulator needs real time for each second.
 uint64_t peers_pause(struct peers *w)
 {
     static const uint64_t times[] = {100000,         MILLIS,         50 * MILLIS,

@@ -44,7 +44,7 @@ void peers_open(struct peers *w, const uint8_t *data, size_t size);
 void peers_close(struct peers *w);
 
 // Lets time pass. The test fails if a node does more in this time than repeat messages,
-// since it would never come to rest.
+// because such a node would never come to rest.
 void peers_run(struct peers *w, uint64_t ns);
 uint64_t peers_pause(struct peers *w); // returns the time that has passed
 struct peer *peers_any(struct peers *w);

@@ -172,7 +172,7 @@ uint32_t publisher_save(struct publisher *p, enum save_mode mode, uint32_t keep,
     uint32_t number = 1;
     if (save_find(p->dir, path, NULL) == 0)
         number += save_number(strrchr(path, '/') + 1);
-    // The number of an unfinished save of a dead publisher is taken, too.
+    // Also skips the number of an unfinished save, which a dead publisher has left.
     while (save_path(path, p->dir, number, NULL) == 0 && access(path, F_OK) == 0)
         number++;
     publisher_set(p, number, p->rows);

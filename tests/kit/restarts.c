@@ -63,8 +63,8 @@ static int quiet_rows(struct scheduler *s, struct buf *to)
     return 0;
 }
 
-// Keeps the rows that the next scheduler must have, if all of them are durable: the world may
-// have changed some since the scheduler's last round of events.
+// Keeps the rows that the next scheduler must have, if all of them are durable: the world
+// may have changed some rows after the scheduler's last round of events.
 static void look_at_rows(struct stage *s)
 {
     struct restarts *r = &s->restarts;

@@ -53,10 +53,10 @@ int restarts_open(struct stage *s, const struct scheduler_options *o, struct err
 void restarts_close(struct stage *s); // call this before the scheduler is closed
 // Lets the scheduler die, or start, if its time has come.
 void restarts_look(struct stage *s);
-// Returns whether the scheduler of this world, which does not die otherwise, goes on with a copy
-// of the journal. Such a world must not let its schedulers decide where partitions are, or
-// that a process has died, and its workers must work for ten seconds, since only a worker
-// that works hears from a server.
+// Returns whether the scheduler of this world, which does not die otherwise, goes on with
+// a copy of the journal. Such a world must not let its schedulers decide where partitions
+// are, or that a process has died, and its workers must work for ten seconds, because
+// only a worker that works gets messages from a server.
 bool restarts_parts(const struct stage *s);
 // Lets no scheduler die any more.
 void restarts_end(struct stage *s);

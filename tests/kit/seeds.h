@@ -50,7 +50,8 @@ struct seeds {
     struct seeds_bug state_bugs[SEEDS_BUGS]; // the same of --state
     const char *counted[SEEDS_COUNTS];       // names of the counts
     const struct stage_world *world;         // kit/stage.h
-    uint64_t kept[SEEDS_KEPT]; // seeds that have failed; the test runs them, too
+    // Seeds that have failed in the past; the test runs them in addition.
+    uint64_t kept[SEEDS_KEPT];
     // Number of seeds that the test runs; number of seeds within which each bug is found.
     uint64_t seeds, bug_seeds;
     uint64_t state_seeds, state_kept[SEEDS_KEPT]; // the same of --state

@@ -84,7 +84,8 @@ void sim_break(struct sim *s, struct van *a, struct van *b);
 // arrive. A link that is not open yet never opens. Other links between the two nodes are
 // not affected.
 void sim_silence(struct sim *s, struct van *v, van_link link);
-// Silences only the van's own messages on the link; those of the other end arrive.
+// Silences only the van's own messages on the link; the messages of the other end still
+// arrive.
 void sim_mute(struct sim *s, struct van *v, van_link link);
 
 // Sets a function that is called with each event, to print a trace of a failing seed.

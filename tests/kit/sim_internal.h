@@ -13,7 +13,8 @@ enum { SIM_VANS_MAX = 8192 }; // most vans at the same time
 enum sim_kind { SIM_ATTEMPT, SIM_OPENED, SIM_MESSAGE, SIM_CLOSED };
 enum sim_why { SIM_BY_PEER, SIM_BROKEN, SIM_CRASHED };
 
-// Events name a link by its number, since the link may be freed before its event comes.
+// Events name a link by its number, because the link may be freed before the event is
+// due.
 struct sim_event {
     // `number` orders events of the same time: lower numbers come first.
     uint64_t time, number;

@@ -287,7 +287,7 @@ static void test_partition(void **state)
     assert_int_not_equal(second, 0);
     run(p.s);
     assert_int_equal(p.b.messages, 0);
-    // The second link closed, since its peer did not answer.
+    // The second link was closed, because its peer did not answer.
     assert_int_equal(p.a.closed, 1);
     assert_int_equal(p.b.closed, 0);
     sim_partition(p.s, p.a.v, p.b.v, false);
@@ -516,7 +516,8 @@ static void test_stop(void **state)
     run(p.s);
     assert_int_equal(p.b.messages, MESSAGES);
     assert_true(p.b.ordered);
-    assert_int_equal(p.b.opened, 2); // the link that a node dialled meanwhile opens now
+    // The link that was dialled while the van was stopped is open now.
+    assert_int_equal(p.b.opened, 2);
     close_pair(&p);
 }
 

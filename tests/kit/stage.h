@@ -18,7 +18,8 @@
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
 
-// STAGE_PLACES counts the servers that join late, too.
+// STAGE_SERVERS: the servers at the start; STAGE_PLACES: including servers that join
+// late.
 enum { STAGE_SERVERS = 3, STAGE_PLACES = 6, STAGE_CLIENTS = 9, STAGE_EPOCHS = 256 };
 
 struct stage_server {

@@ -52,8 +52,8 @@ void sums_crash(struct sums *s);
 void sums_close(struct sums *s); // must be called after the stage has closed
 
 // Each function returns the request that it has begun: sums_begin_save the request for
-// the save's turn, sums_save the one for its rows (the function sets path and directory),
-// sums_end_save the one for its end.
+// the save's turn, sums_save the request for its rows (the function sets path and
+// directory), sums_end_save the request for its end.
 client_ts sums_begin_save(struct sums *s, struct stage_client *c, uint64_t id,
                           enum save_mode mode); // returns 0 if no turn is needed
 client_ts sums_save(struct sums *s, struct stage_client *c, struct client_save *o);

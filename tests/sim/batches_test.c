@@ -127,8 +127,8 @@ static void draw_batches(struct world *w)
                 struct push *p = &w->workers[k].lines[t].pushes[b];
                 for (uint32_t i = 0; i < KEYS; i++) {
                     uint64_t x = random_below(w->stage.o->seed, VALUE, at++, 12);
-                    // The last keys occur only in the last batches, so that those batches
-                    // create rows, too.
+                    // The last keys occur only in the last batches, so that the last
+                    // batches also create rows.
                     if (x > 8 || i * w->n_batches > b * KEYS)
                         continue;
                     p->keys[p->n] = w->keys[i];

@@ -78,7 +78,8 @@ struct world {
     enum wire_mode mode;
     uint32_t staleness; // ssp: most clocks that a worker may be ahead of the slowest
     uint32_t batches;   // sync: number of batches
-    // Pushes have identities, so that a living worker can repeat those of dead workers.
+    // Pushes have identities, so that a living worker can repeat the pushes of dead
+    // workers.
     bool identities;
     bool repeated; // the pushes of dead workers have been repeated
     // ssp: a late worker begins when the other workers have done 1/late_share of their

@@ -179,7 +179,7 @@ static void test_all_join_at_one_time(void **state)
     stop_some();
     run_until_all_know(SESSIONS, 60);
     const struct roster *r = scheduler_roster(scheduler);
-    assert_int_equal(r->n_nodes, SESSIONS + 1); // the scheduler is in the roster, too
+    assert_int_equal(r->n_nodes, SESSIONS + 1); // the roster also has the scheduler
     for (uint32_t i = 0; i < SESSIONS; i++) {
         const struct roster_node *n = roster_find(r, ones[i].node);
         assert_non_null(n);

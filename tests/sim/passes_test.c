@@ -412,7 +412,7 @@ static void on_reported(void *ctx, const struct van_message *m)
 }
 
 // Adds the steps of a piece before the piece is reported, so that a save with the piece
-// has its steps, too.
+// also has its steps.
 static void step_on(struct worker *k)
 {
     struct err *e = &k->world->stage.said;
