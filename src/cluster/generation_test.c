@@ -365,7 +365,7 @@ static void test_process_shares_it(void **state)
     assert_int_equal(atomic_load(&node.newest), 2);
     world_run(&w, 2 * SECONDS);
     assert_follows(&w.actors[WORKER], 2);
-    // When the first scheduler declares the process dead, the process does not believe it.
+    // The first scheduler declares the process dead, but the process ignores that.
     world_run(&w, 60 * SECONDS);
     const struct roster_node *n = roster_find(scheduler_roster(w.s),
                                               member_id(w.actors[WORKER].m));
@@ -394,7 +394,8 @@ static void test_numbers_differ(void **state)
     world_run(&w, 3 * SECONDS);
     assert_int_equal(member_id(a->m), member_id(b->m));
     assert_true(member_session(a->m) != member_session(b->m));
-    // The numbers differ, so servers know that the session of a is not one of the later scheduler.
+    // The numbers differ, so servers know that the later scheduler did not give the
+    // session of `a`.
     const struct roster *r = member_roster(w.actors[SERVER].m);
     assert_true(roster_session_over(r, member_session(a->m)));
     assert_false(roster_session_over(r, member_session(b->m)));

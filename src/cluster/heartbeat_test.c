@@ -190,8 +190,9 @@ static void test_the_link_after_a_broken_one_is_dead(void **state)
     assert_all_live();
 }
 
-// The two links close one after the other, with heartbeats in between: the process is not
-// declared dead, because both links were never closed at the same time.
+// The member's link and the heartbeats' link close one after the other, with heartbeats
+// in between. The process is not declared dead, because the two links were never closed
+// at the same time.
 static void test_links_that_close_one_after_the_other(void **state)
 {
     (void)state;

@@ -38,8 +38,8 @@ struct member_options {
     const char *scheduler; // address of the scheduler
     enum wire_role role;
     enum wire_tables tables;
-    uint64_t ticket, process; // random numbers: the ticket identifies the node, `process`
-                              // its process
+    uint64_t ticket, process; // random numbers: the ticket identifies the node, and
+                              // `process` identifies the process
     uint16_t loop, loops;
     // 1 + the rank that the node asks for and gets if it is free; 0: any rank.
     uint32_t wish;
@@ -153,7 +153,7 @@ struct member_collect {
     enum wire_collect op;
     enum wire_number type;
     uint64_t first; // number of the first value in the call, for error messages
-    // This worker's number in the call, which is the position of its bytes.
+    // This worker's number in the call: the position of its bytes in the result.
     uint32_t index;
     // The number of workers that must take part; their indexes are 0 to workers - 1. If
     // it is 0, all living workers take part, with any indexes.

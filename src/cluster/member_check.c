@@ -51,8 +51,8 @@ static void times_have_been(const struct member *m, uint64_t now)
     assert(m->lost_at <= now);
 }
 
-// Requests in flight differ in number and in type, because an answer is matched to its
-// request by the number.
+// No two requests in flight have the same number or the same type. An answer is matched
+// to its request by the number.
 static void ask_is_the_only_one(const struct member *m, int one)
 {
     const struct ask *a = &m->asks[one];

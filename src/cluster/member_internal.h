@@ -20,8 +20,8 @@ enum {
     MEMBER_MISSING_MAX = 512,
 };
 
-// Request numbers: the member's own requests have fixed numbers, those of member_ask
-// start at REQUEST_FIRST.
+// Request numbers: the member's own requests have fixed numbers; the numbers of requests
+// by member_ask start at REQUEST_FIRST.
 enum { REQUEST_JOIN = 1, REQUEST_LEAVE, REQUEST_BARRIER, REQUEST_ROSTER, REQUEST_FIRST };
 
 struct ask {
@@ -45,7 +45,7 @@ struct member_barrier {
 struct member_collective {
     // ask.request is REQUEST_BARRIER while the call is in progress, else 0.
     struct ask ask;
-    struct err why; // the answer to the last call
+    struct err why; // the error of the last call; code 0: the call succeeded
     struct buf result;
 };
 

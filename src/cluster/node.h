@@ -134,7 +134,7 @@ int node_heartbeat(struct node *n, atomic_bool *lost, struct err *e);
 // closed.
 void node_heartbeat_end(struct node *n);
 
-// Returns the hash of a cluster's name that HELLO carries.
+// Returns the hash of a cluster's name; HELLO carries this hash.
 uint64_t node_cluster(const char *name);
 
 // Puts "tcp://" in front of each address in a comma-separated list that has no "://".

@@ -18,9 +18,9 @@ struct plan {
     size_t n;
     const uint32_t *owners;
     uint32_t partitions, *wanted;
-    // Numbers of partitions for each loop. `load`: those that the plan gives it
-    // so far. `goal`: those that it should have. `home`: those that it owns now
-    // and that need a loop.
+    // Numbers of partitions of each loop. `load`: how many the plan gives the loop so
+    // far. `goal`: how many the loop should have. `home`: how many of the partitions that
+    // the loop owns now still need a loop.
     uint32_t *load, *goal, *home;
     size_t next; // the loop to which a partition was last given
 };

@@ -14,7 +14,7 @@
 
 struct placement_loop {
     uint32_t id;
-    bool full; // the loop keeps its partitions, but gets no others
+    bool full; // the loop keeps its partitions, but gets no other partitions
 };
 
 // `loops` has the n > 0 loops that stay, ascending by id. `owners` has the present owner

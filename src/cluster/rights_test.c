@@ -229,7 +229,8 @@ static void check_not_kept_alive(enum wire_role role, uint64_t process)
     world_close(&w);
 }
 
-// Even a peer that knows the process number must have a link of that process's role.
+// Even heartbeats with the right process number count only over a link with the process's
+// role.
 static void test_heartbeats_of_others(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void another_link(uint64_t process)
 }
 
 // When links are closed to make room for new ones, one link of each node stays, and one
-// for the heartbeats of each process. Links of guests and of tools may be closed.
+// link for the heartbeats of each process. Links of guests and of tools may be closed.
 static void test_links_that_are_kept(void **state)
 {
     struct msg_join join = {.role = WIRE_DRIVER,

@@ -128,7 +128,8 @@ static void check_each(struct tier *t, const struct map *m, uint32_t p, uint32_t
         assert_int_equal(m->rows[p][c.at].size, 0);
 }
 
-// `asked`: number of keys that check_get has asked for; `there`: those that had rows.
+// `asked`: number of keys that check_get has asked for; `there`: number of these keys
+// that had rows.
 static size_t asked, there;
 
 // Gets random keys, some of them repeatedly, in random order, and compares their rows
@@ -202,7 +203,7 @@ static struct tier *random_step(struct tier *t, struct map *m, const char *path,
     uint64_t p = random_below(seed, 10, 0, MAP_PARTITIONS);
     switch (random_below(seed, 11, 0, 12)) {
     case 0:
-        check_all(t, before, seed); // the changes were not written
+        check_all(t, before, seed); // the tier ignores changes that were not written
         tier_drop(t);
         memcpy(m, before, sizeof(*before));
         break;
@@ -515,8 +516,8 @@ static void say(uint64_t number)
         _exit(1);
 }
 
-// Each batch writes its number into all KILL_ROWS rows; every KILL_FLUSH batches are
-// flushed.
+// Each batch writes its number into all KILL_ROWS rows; the tier is flushed after every
+// KILL_FLUSH batches.
 enum { KILL_ROWS = 40, KILL_FLUSH = 3 };
 
 static int child_write(const char *path)
@@ -603,8 +604,8 @@ static int child_hold(const char *path)
     return 0;
 }
 
-// The directory is locked by another process; after that process is killed, its rows are
-// removed.
+// A tier cannot be opened while another process has locked its directory. After that
+// process is killed, its rows are removed.
 static void test_locked_by_another_process(void **state)
 {
     (void)state;

@@ -66,8 +66,8 @@ static inline void journal_close(struct journal *j)
         j->ops->close(j);
 }
 
-// Calls `each` with each group in its order, until it returns an error. Call it before
-// the first commit.
+// Calls `each` with each group, in the order in which the groups were added, until `each`
+// returns an error. Call it before the first commit.
 static inline int journal_replay(struct journal *j,
                                  int (*each)(void *ctx, const void *bytes, size_t n,
                                              struct err *e),

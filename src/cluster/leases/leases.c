@@ -202,8 +202,8 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
     return news;
 }
 
-// Moves as many whole reports as fit into `to`, and counts them in *ret_n. Returns
-// false if some remain.
+// Moves as many whole reports as fit into `to`, and counts them in *ret_n. Returns false
+// if some reports remain.
 static bool move_reports(struct leases *l, struct buf *to, uint64_t *ret_n)
 {
     size_t at = 0;

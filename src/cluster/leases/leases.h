@@ -115,8 +115,9 @@ struct leases_work {
     uint32_t holds; // 1 while the worker has a piece, or has not finished its share of
                     // the pass
 };
-// Gets the work of a worker; zeros if it is not known. *hint is 0 before the first of
-// several calls, which are fast if they ask for the workers in the order of joining.
+// Gets the work of a worker; zeros if the worker is not known. *hint is 0 before the
+// first of several calls, which are fast if they ask for the workers in the order of
+// joining.
 void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
                  struct leases_work *ret);
 
@@ -149,8 +150,8 @@ void leases_set_merge(struct leases *l, leases_merge merge);
 int leases_rows(struct leases *l, bool all, struct buf *row,
                 int (*put)(void *ctx, enum leases_row kind), void *ctx);
 // Restores one row. Returns TUG_EDATA if its bytes are not a valid row. After the last
-// row call leases_restored, which returns 0, TUG_EDATA if the rows do not fit each
-// other, or TUG_ENOMEM.
+// row, call leases_restored: it returns 0, TUG_EDATA if the rows contradict each other,
+// or TUG_ENOMEM.
 int leases_row_read(struct leases *l, enum leases_row kind, const void *bytes, size_t n);
 int leases_restored(struct leases *l);
 // Returns the driver's note of the open pass; empty if there is none.

@@ -99,8 +99,7 @@ static void report(uint32_t w)
     m.holds[w] = false;
     bool news = leases_done(m.l, w + 1, &d, &(bool){0});
     leases_check(m.l);
-    if (behind) // by now all pieces may have been dealt, so that the scheduler does
-                // not lease this piece again
+    if (behind) // if all pieces have been dealt by now, this report is not news
         return;
     assert_true(news);
     if (h->file == FILES)

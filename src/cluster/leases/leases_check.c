@@ -18,8 +18,8 @@ bool leases_has_worker(const struct leases *l, uint32_t id)
     return false;
 }
 
-// A worker holds at most one piece, and only while it is alive: when it dies its piece
-// must go to another worker at once, because no report will ever return it.
+// A worker holds at most one piece, and only while it is alive: when the worker dies, its
+// piece must become free at once, because no report will ever return the piece.
 static void held_piece_is_leased(const struct leases *l, const struct leases_worker *w)
 {
     if (!w->holds)
@@ -141,8 +141,8 @@ static void save_is_marked(const struct leases *l)
         assert(!l->workers[i].alive || l->workers[i].marked == l->save);
 }
 
-// No two workers of a pass of shares have the same slot: they would train on the same
-// examples.
+// No two workers of a pass of shares have the same slot: otherwise they would train on
+// the same examples.
 static void shares_hold(const struct leases *l, uint32_t one)
 {
     const struct leases_worker *w = &l->workers[one];

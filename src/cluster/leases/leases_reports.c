@@ -111,7 +111,7 @@ void leases_report_keep(struct leases *l, struct wire_text report)
     }
 }
 
-// Copies as many whole reports as fit. Returns false if some remain.
+// Copies as many whole reports as fit. Returns false if some reports remain.
 bool leases_move_kept(struct leases *l, struct buf *to, uint64_t *ret_n)
 {
     struct kept_leases *k = l->kept;
@@ -176,8 +176,9 @@ static void read_reports(struct row *r, struct leases *l, uint32_t stage)
     r->n = 0;
 }
 
-// Writes or reads the reports of a stage that the journal lacks. With a total these are
-// the reports that were added to it, or the whole total.
+// Writes or reads a row with reports of a stage: those that the journal lacks. If the
+// stage has a total, the row has the reports that were added to the total, or the whole
+// total.
 void leases_row_report(struct row *r, struct leases *l, uint32_t stage)
 {
     ROW_NUMBER(r, stage);

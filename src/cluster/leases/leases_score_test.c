@@ -14,9 +14,9 @@
 #include "kit/test.h"
 #include "wire/wire.h"
 
-// Files 0 and 1 are trained on; the buckets, if there are any, come next; then files 2 and 3,
-// which are those of --valid, and the last file, which is that of --test. The number of pieces of
-// file 3 is unknown to the scheduler.
+// Files 0 and 1 are for training. The buckets, if there are any, come next, then files 2
+// and 3 of --valid, and file 4 of --test. The scheduler does not know the number of
+// pieces of file 3.
 enum { FILES = 5, FIRST = 7, SECOND = 9, BUCKETS = 2 };
 static uint64_t pieces[FILES] = {3, 2, 4, 3, 5};
 

@@ -105,7 +105,7 @@ static void die(uint32_t worker)
 }
 
 // Returns the number of free pieces that the worker had in the previous pass; for NOBODY:
-// the number of those that no living worker had.
+// the number of free pieces that no living worker had.
 static uint32_t reserved(int worker)
 {
     uint32_t n = 0;

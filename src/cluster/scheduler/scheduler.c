@@ -101,8 +101,8 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
     return memset((char *)array + bytes * (*n)++, 0, bytes);
 }
 
-// Returns whether more may be queued for a peer. Without this limit a peer that asks
-// without reading the answers would fill the memory.
+// Returns whether more messages may be queued for a peer. Without this limit, a peer that
+// sends requests but does not read the answers would fill the memory.
 bool scheduler_has_room(const struct scheduler *s, van_link link)
 {
     return link != 0 && van_queued(s->van, link) < QUEUED_MAX;

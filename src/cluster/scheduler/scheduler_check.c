@@ -175,8 +175,9 @@ static void links_hold(const struct scheduler *s)
     assert(of_nodes == linked); // each node's link is in the list exactly once
 }
 
-// The links are sorted by the time at which they were opened, which decides which link
-// has a process's newest heartbeats. The van never uses a link's number twice.
+// The links are sorted by the time at which they were opened, because a process's newest
+// heartbeats arrive on the link that was opened last. The van never uses a link's number
+// twice.
 static void link_is_the_only_one(const struct scheduler *s, uint32_t one)
 {
     for (uint32_t i = 0; i < s->n_links && s->links[one].link != 0; i++)

@@ -37,7 +37,8 @@ struct process {
     uint64_t process;
     enum wire_role role;
     uint32_t rank;
-    uint16_t loops, here; // number of the process's loops, and of those that have joined
+    uint16_t loops, here; // number of the process's loops, and of the loops that have
+                          // joined
     bool late;            // whether the process joined a cluster that was running
     bool beats;           // whether the process has ever sent a heartbeat
     // Time at which the link of its heartbeats closed; 0: the link is open.
@@ -52,9 +53,10 @@ struct process {
     bool placed; // the process takes part in placements: all its loops have joined
     // The process's partitions move to other servers; then the process is asked to leave.
     bool draining;
-    // A process counts its barriers in a group from 1; its barrier 1 is barrier `base` + 1
-    // of the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
+    // A process counts its barriers in a group from 1; its barrier 1 is barrier `base` + 1
+    // of the group. `reached` is the last barrier that the process has reached, in the
+    // group's count.
     uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
     // The bytes that the worker brought to the workers' barrier, until that barrier is
     // complete; NULL: none. Owned by this entry.
@@ -310,8 +312,8 @@ bool scheduler_is_guest(const struct scheduler *s, const struct sched_node *n);
 
 // Defined in scheduler_nodes.c:
 void scheduler_forget_link(struct scheduler *s, struct link *l); // l has closed
-// Keeps the link of a node from being closed to make room for others. Links of guests are
-// not kept: any number of tools may join as guests.
+// Keeps the link of a node from being closed when other links need its place. Links of
+// guests are not kept: any number of tools may join as guests.
 void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role);
 void scheduler_close_link(struct scheduler *s, struct sched_node *n);
 uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
@@ -320,10 +322,10 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 // Records that n is no longer alive.
 void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left);
 uint64_t scheduler_find_dead(struct scheduler *s); // returns the time of the next call
-// Forgets guests some time after they have gone. Returns when to call it again.
+// Forgets guests some time after they have gone. Returns the time of the next call.
 uint64_t scheduler_forget_guests(struct scheduler *s);
-// Frees the entry of a process, and detaches it from all links with its heartbeats, so
-// that they do not count for the next process in this entry.
+// Frees the entry of a process, and detaches the entry from all links with heartbeats of
+// the process, so that these do not count for the next process in this entry.
 void scheduler_free_process(struct scheduler *s, uint32_t process);
 
 // Defined in scheduler_roster.c:

@@ -736,7 +736,8 @@ static void test_tool(void **state)
     check_end(TUG_EINTERRUPTED, "tool");
 }
 
-// The owners of a space are runs without a gap, and add up to what each loop owns.
+// The runs of owners of a space have no gaps, and add up to the number of partitions of
+// each loop.
 static void check_owners(const json_t *space)
 {
     json_t *run;

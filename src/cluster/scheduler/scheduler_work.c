@@ -224,8 +224,8 @@ static void send_forgets(struct scheduler *s)
     s->n_forgets -= n;
 }
 
-// Sends new views at once. Views are not acknowledged, so those of the running pass are
-// repeated.
+// Sends new views at once. Views are not acknowledged, so the views of the running pass
+// are repeated.
 static uint64_t send_views(struct scheduler *s)
 {
     if (s->views_at != 0 && s->now >= s->views_at + SCHEDULER_RESEND_NS)

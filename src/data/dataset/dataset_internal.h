@@ -39,8 +39,9 @@ struct dataset {
 };
 
 // These functions are used while a data set is made. dataset_room returns memory of the
-// data set (NULL: memory is out), for one caller at a time. dataset_add_block adds a
-// block, for which `block` must have room. dataset_make_finder is called last.
+// data set (NULL: memory is out); only one thread at a time may call it.
+// dataset_add_block adds a block, for which `block` must have room. dataset_make_finder
+// is called last.
 void *dataset_room(struct dataset *d, size_t bytes);
 void dataset_add_block(struct dataset *d, const struct block *b);
 int dataset_make_finder(struct dataset *d);
@@ -50,8 +51,8 @@ int batch_reserve(const struct dataset *d, struct batch *b, size_t n, size_t nnz
 
 // The source of the chunks of a load; the first member of a larger struct.
 struct intake {
-    // Returns the next chunk, NULL at the end; the reader has then seen the header of its
-    // file. Only one thread at a time may call it.
+    // Returns the next chunk, NULL at the end; the reader has then seen the header of the
+    // chunk's file. Only one thread at a time may call it.
     int (*next)(struct intake *in, struct chunk **ret, struct err *e);
     void (*release)(struct intake *in, struct chunk *c); // any thread may call it
     const char *(*name)(const struct intake *in, uint32_t file);

@@ -107,7 +107,7 @@ static void conflict(struct merging *m, uint64_t a, uint64_t b, uint32_t slot)
     told->slot = slot;
 }
 
-// Copies those labels of line i that the first line lacks to the first line. Returns
+// Copies to the first line those labels of line i that the first line lacks. Returns
 // false if both lines have a label and the two differ.
 static bool join_labels(struct batch *b, size_t i)
 {

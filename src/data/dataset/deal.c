@@ -85,8 +85,9 @@ struct dealt_line {
     uint32_t bucket;
 };
 
-// Assigns lines with equal texts in the columns `by` to the same bucket. A line that cannot be
-// read gets its bucket by number, and loading that bucket reports the reason.
+// Assigns lines with equal texts in the columns `by` to the same bucket. A line that
+// cannot be read gets its bucket by its line number, and loading that bucket reports the
+// reason.
 static int bucket_by(struct deal *d, const struct reader_layout *layout,
                      struct dealt_line *l, struct err *e)
 {

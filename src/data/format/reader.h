@@ -60,8 +60,8 @@ struct reader_options {
     // below must not contradict it; missing options are taken from it.
     const struct schema *schema;
     const char *format; // one of READER_FORMATS; NULL: not given
-    enum loss loss;     // logistic: labels 0/1 and -1/+1 become 0/1, others are errors;
-                        // squared: any finite number is a label
+    enum loss loss;     // logistic: labels 0/1 and -1/+1 become 0/1, other labels are
+                        // errors; squared: any finite number is a label
     bool loss_given;    // false: the loss of the schema, if there is one, is used
     bool labels; // false (for predict): a label may be missing if the format allows it
     uint32_t fields; // libffm: fields must be below this number; 0: at most 65,535

@@ -23,7 +23,8 @@ enum {
     BUCKETS = 1908, // floor(log(2^63 - 1)^2) + 1
     SMALL = 4096,   // the buckets of smaller values are in a table
     LOW_MIN =
-        -5, // values from here to LOW_MAX are their own buckets, with keys in a table
+        -5, // each value from LOW_MIN to LOW_MAX is a bucket of its own; the keys are in
+            // a table
     LOW_MAX = 2,
 };
 

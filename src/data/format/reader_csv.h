@@ -72,9 +72,9 @@ struct cross {
 struct csv_odd {
     atomic_bool told_of_bytes;
     atomic_uint lines; // lines that were checked for decimal commas
-    // For each slot: number of cells in these lines, and of cells with a decimal comma.
-    // If csv.old_cells is true, `cells` becomes nonzero with the warning about the
-    // column's spelling.
+    // For each slot: the number of cells in the lines that `lines` counts, and of cells
+    // with a decimal comma. If csv.old_cells is true, `cells` becomes nonzero once the
+    // reader has warned about the column's spelling.
     atomic_uint *cells, *commas;
 };
 
@@ -209,7 +209,7 @@ int csv_take_field(const struct csv *c, const struct column *column,
                    struct err *e);
 int csv_end(const struct csv *c, const struct reader_layout *l, struct examples *x,
             struct example *new, struct err *e);
-// Adds a number of a column of numbers or of their logarithms.
+// Adds a number in a column of numbers or of logarithms of numbers.
 void csv_take_number(const struct column *column, float v, struct examples *x,
                      struct example *new);
 int csv_row(const struct reader *r, const struct reader_layout *l,

@@ -240,8 +240,8 @@ static void test_columns(void **state)
     assert_int_equal(x.nnz, 2); // missing words and numbers are not features
     assert_true(x.slot[0] == 1 && x.slot[1] == 3);
     uint64_t missing = x.key[1], high = x.key[0];
-    // The columns are in another order, and one is missing: its lines have the bin of
-    // missing values.
+    // The columns are in another order, and a column of bins is missing: all lines then
+    // have its bin of missing values.
     header(r, "d,c,b,a,y");
     examples_clear(&x);
     assert_int_equal(line_parse(r, ",1,2,,1", &x, NULL), 0);

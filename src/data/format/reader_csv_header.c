@@ -50,7 +50,8 @@ int reader_header_names(const char *line, size_t len, char separator, bool quote
 struct misfit {
     // The columns that the schema does not have, and the features that the header lacks.
     struct csv_named unknown, missing;
-    const char *no_label, *no_weight; // the names of these columns if they are missing
+    const char *no_label, *no_weight; // the name of the label or weight column if the
+                                      // header lacks it
 };
 
 // Sets the columns of a file's layout; marks in *seen the columns of the schema that the

@@ -74,7 +74,8 @@ static void test_data(void **state)
     reader_close(r);
 }
 
-// --columns is the output of $(head -1 FILE), for a file whose lines end with CR LF.
+// If --columns is the output of $(head -1 FILE) for a file whose lines end with CR LF,
+// the CR is not part of the last name.
 static void test_names_of_windows(void **state)
 {
     (void)state;

@@ -89,7 +89,7 @@ static void tell_of_label(const struct csv *c)
         show(is, strlen(is)).text, show(usual, strlen(usual)).text);
 }
 
-// Warns about a first column without a name whose words are features: pandas writes its row
+// Warns if the first column has no name and its words are features: pandas writes its row
 // numbers into such a column.
 static void tell_of_row_numbers(const struct csv *c)
 {
