@@ -14,7 +14,8 @@ enum {
     PLACE_MANY = 32,
 };
 
-// Entries are distributed to buckets by the highest bits in which their keys differ.
+// A bucket sort: entries are distributed to n buckets by the highest bits in
+// which their keys differ.
 struct places {
     uint64_t low; // the smallest key
     uint32_t shift;
@@ -56,8 +57,8 @@ static void sort_place(struct table_entry *x, size_t n)
     }
 }
 
-// Sorts x into `to`, which has room for n entries. `at` has one element more than there
-// are buckets, all 0.
+// Sorts x by way of `to`, which has room for n entries. `at` has p->n + 1 elements, all
+// 0.
 static void sort_by_place(const struct places *p, struct table_entry *x, size_t n,
                           uint32_t *at, struct table_entry *to)
 {
@@ -85,7 +86,7 @@ void cut_sort(struct table_entry *x, size_t n)
     }
     if (to != NULL && at != NULL)
         sort_by_place(&p, x, n, at, to);
-    else // sorts in place: there are few entries, or memory is short
+    else // sorts in place, because there are few entries or memory is out
         table_sort_by_key(x, n);
     mem_free(to);
     mem_free(at);

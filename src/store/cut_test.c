@@ -82,7 +82,7 @@ static void do_many(struct store *s, struct batch *b, struct rng *d, uint32_t n)
         do_something(s, b, d);
 }
 
-// Reads a cut out, with traffic between its blocks.
+// Begins a cut and reads it out, with random operations between its blocks.
 static void cut_with_traffic(struct store *s, const struct cut_options *o, bool commit,
                              struct batch *b, struct rng *d, struct image *image,
                              struct chain *chain)
@@ -105,11 +105,13 @@ static void cut_with_traffic(struct store *s, const struct cut_options *o, bool 
     OK(cut_end(s, commit, &ok_e));
     assert_false(cut_going(s));
     if (rng_below(d, 2) == 0)
-        do_many(s, b, d, 5); // traffic while the operation after the cut is under way
+        do_many(s, b, d, 5); // operations while STORE_PUBLISHED, which follows the cut,
+                             // is under way
     OK(store_finish(s, &ok_e));
 }
 
-// Compares cuts of a store, under traffic, with images of it taken when they begin.
+// Compares cuts of a store that changes meanwhile with images of the store from
+// the begin of each cut.
 static void check_cuts(const char *settings, uint32_t bits, uint64_t seed)
 {
     static const enum save_mode modes[] = {SAVE_CHECKPOINT, SAVE_BASE, SAVE_DAY};
@@ -142,14 +144,16 @@ static void test_cut_is_the_state_at_its_begin(void **state)
         check_cuts(settings, 2, N_CONFIGS * 2 + i);
 }
 
-// With thresholds that publish every row, the chain equals a checkpoint.
+// With thresholds that publish every row, the chain (base and deltas
+// together) equals a checkpoint.
 static void check_chain_is_all(struct store *s, struct chain *chain)
 {
     struct image *all = cuts_all(s, SAVE_CHECKPOINT, true, NULL);
     struct image *published = chain_image(chain, s);
     for (uint32_t p = 0; p < s->n_parts; p++)
         buf_clear(&all->of[p][ROWS_PARTITION]);
-    // The chain lists keys in ascending order, as cuts do.
+    // The image of the chain has the keys in ascending order, as the image of a cut has
+    // them.
     image_check_equal(published, all);
     image_free(all);
     image_free(published);
@@ -175,7 +179,8 @@ static void test_deltas_publish_all(void **state)
             bool commit = rng_below(&d, 3) != 0;
             struct cut_options o = {.mode = SAVE_DELTA};
             cut_with_traffic(s, &o, commit, b, &d, NULL, commit ? chain : NULL);
-            if (k % 4 == 3) { // nothing has changed since the last delta
+            if (k % 4 == 3) { // makes a second delta, although nothing has changed since
+                              // the first
                 image_free(cuts_all(s, SAVE_DELTA, true, chain));
                 check_chain_is_all(s, chain);
             }
@@ -193,8 +198,8 @@ static bool is_noted(const struct store *s, uint64_t key)
     return handle_bit(&s->changed, handle);
 }
 
-// With usual thresholds, the base and its deltas together have the same keys as a new
-// base. The rows are equal, too, except those whose score has changed too little
+// With usual thresholds, the base and its deltas together have the same keys as a
+// new base. The rows are also equal, except rows whose score has changed too little
 // since they were written.
 static void check_chain_is_base(struct store *s, struct chain *chain)
 {
@@ -245,7 +250,7 @@ static void test_deltas_by_threshold(void **state)
 }
 
 // If a delta, base or checkpoint is given up, the next delta has the same contents as if
-// the one before had not been begun.
+// the save given up had not been begun.
 static void test_abort(void **state)
 {
     (void)state;
@@ -277,9 +282,9 @@ static void test_abort(void **state)
     batch_free(b);
 }
 
-// With little room for copies pushes wait until partitions are read out. No row is lost,
-// and the copies stay within their limit, whatever else a push needs (states of entry
-// policies, evictions).
+// If there is little room for copies, pushes wait until partitions are read out. No row
+// is lost. The copies stay within their limit, which also covers the states of entry
+// policies and the copies of evicted rows.
 static void check_cap(const char *settings, uint64_t cap)
 {
     struct store *s = stores_open(settings, 4);
@@ -294,7 +299,7 @@ static void check_cap(const char *settings, uint64_t cap)
     while (block.kind != ROWS_END) {
         batch_draw(b, &d, 30);
         bool room = cut_has_room(s, b->keys, b->n);
-        // If room is short, the push may have been applied in some partitions only.
+        // A push without enough room is applied in some partitions only, or in none.
         int rc = batch_push(s, b, &d, &e);
         assert_true(rc == 0 || (!room && rc == TUG_EUSAGE));
         pushes += room;
@@ -323,7 +328,7 @@ static void test_cap(void **state)
     check_cap(CTR "entry=count:2; budget-rows=600; budget-floor=0.5", 20000);
 }
 
-// The size of a delta depends on what has changed.
+// The size of a delta depends on the number of rows that have changed.
 static void test_delta_is_small(void **state)
 {
     (void)state;
@@ -368,8 +373,8 @@ static void test_usage(void **state)
     store_close(s); // closes the store while a cut is under way
 }
 
-// Every allocation of a cut, and of operations meanwhile, fails once. Failed operations
-// are repeated, and the next cut is right.
+// Every allocation of a cut, and of operations during the cut, fails once. Failed
+// operations are repeated, and the next cut is right.
 
 static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct rng *d,
                    bool *ret_committed)
@@ -466,13 +471,17 @@ static void test_no_memory_loses_nothing(void **state)
     }
 }
 
-// A delta has listed a row's key as removed. Once the row is worth publishing again, it
-// is in the next delta, however little it has changed: after a shrink, or after it was
-// unseen for long.
+// After a shrink, or after a row was unseen for long, a delta lists the row's key as
+// removed. Once the row is worth publishing again, the next delta contains it, however
+// little it has changed.
 static void test_removed_rows_come_back(void **state)
 {
     (void)state;
-    enum { KEY = 7, SHOWS = 15 }; // shows that give a score of 1.5
+    enum {
+        KEY = 7,
+        SHOWS = 15
+    };  // SHOWS is the number of shows that gives a score of
+        // 1.5
     for (uint32_t unseen = 0; unseen < 20; unseen += 19) {
         struct store *s = stores_open("accessor=ctr; dim=2; base-threshold=1.5; "
                                       "delta-threshold=0.25; decay=0.99",

@@ -11,7 +11,7 @@ enum { GATHER_ROWS = 1024 };
 
 struct gather {
     const struct accessor *accessor;
-    // Takes the gathered rows, whose number may be 0.
+    // Receives the gathered rows: n rows and n_extras extra rows, both of which may be 0.
     int (*take)(struct gather *g, struct err *e);
     void *ctx;
     size_t n, n_extras;
@@ -23,9 +23,10 @@ int gather_open(struct gather **ret, const struct accessor *a,
                 int (*take)(struct gather *g, struct err *e), void *ctx, struct err *e);
 void gather_close(struct gather *g); // NULL is fine
 
-// A store_row_fn whose ctx is the gather. It passes the rows on when it has 1,024.
+// A store_row_fn, whose ctx is the gather. Calls `take` when GATHER_ROWS rows are
+// gathered.
 int gather_row(void *ctx, uint64_t key, const float *row, const float *extra,
                struct err *e);
-int gather_flush(struct gather *g, struct err *e); // passes the gathered rows on
+int gather_flush(struct gather *g, struct err *e); // calls `take` with the rest
 
 #endif

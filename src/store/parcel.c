@@ -66,7 +66,7 @@ struct writer {
     struct key_list changed;
 };
 
-// Takes gathered rows. A handle of an extra row has no meaning outside this store.
+// Writes a block of gathered rows.
 static int write_rows(struct gather *g, struct err *e)
 {
     struct writer *w = g->ctx;
@@ -96,7 +96,7 @@ int parcel_add_state(const struct store *s, uint32_t p, struct buf *to, struct e
     return rc;
 }
 
-// Writes the keys of changed rows: of those in memory, and of those that were demoted.
+// Writes the keys of changed rows, both in memory and demoted.
 static int list_changed(struct writer *w, const struct handle_list *live, struct err *e)
 {
     const struct store *s = w->s;
@@ -281,7 +281,8 @@ bool parcel_skip_block(struct parcel_reader *r, const struct parcel_block *b,
     }
 }
 
-// Checks the next block, and skips it. PARCEL_STATE is checked by store_put_partition.
+// Checks the next block, and skips it. The content of PARCEL_STATE is checked later,
+// by store_put_partition.
 static int check_block(struct parcel_reader *r, uint32_t *kind, uint64_t *rows,
                        struct err *e)
 {
@@ -325,8 +326,8 @@ static int check_rows_fit(const struct parcel_reader *r, struct err *e)
     return store_check_room(s, rows, e);
 }
 
-// Replaces the list of changed rows by the parcel's: until now it has all
-// rows that were just put.
+// Replaces the partition's list of changed rows by the parcel's list. Before, the
+// partition's list has all rows, because putting them counted as a change.
 static int put_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                        struct err *e)
 {
@@ -425,8 +426,8 @@ static int remove_live_rows(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Removes everything of a partition that has no rows in memory: cold rows, state, lists.
-// Records nothing for deltas.
+// Removes all that is left of a partition without rows in memory: cold rows, state and
+// lists. Records nothing for deltas.
 static int forget_rest(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
@@ -482,8 +483,8 @@ int store_drop(struct store *s, uint32_t partition, struct err *e)
     return 0;
 }
 
-// Takes rows from the end of the partition's list, where removing a row needs no change
-// elsewhere in the list.
+// Removes rows at the end of the partition's list, because the rest of the
+// list then stays as it is.
 int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *ret_left,
                     struct err *e)
 {

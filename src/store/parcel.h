@@ -13,38 +13,39 @@
 #include "base/buf.h"
 #include "store/store.h"
 
-// Appends the parcel of a partition to *to, whose length must be a multiple of 8 and is
-// one again afterwards. If an admin operation is in progress, it is first done in this
-// partition. No cut may be in progress. On failure the length of *to does not change.
+// Appends the parcel of a partition to *to. The length of *to must be a multiple of 8 and
+// stays one; on failure it does not change. If an admin operation is in progress, it is
+// first done in this partition. No cut may be in progress.
 int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *e);
 
-// Installs a parcel, which starts at a multiple of 8 bytes, in a store that has no row of
-// the partition; the store owns the partition then. The bytes may come from another
-// process: everything in them is checked. No cut or admin operation may be in progress.
-// On failure the partition is empty and its owner does not change.
+// Installs a parcel in a store that has no row of the partition; afterwards the store
+// owns the partition. The parcel must be aligned to 8 bytes. It may come from another
+// process, so everything in it is checked. No cut or admin operation may be in progress.
+// On failure the partition is empty, and this store does not own it.
 int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
                struct err *e);
 
 // Appends a parcel as parcel_get does, but without the rows, their changes and removals.
 int parcel_get_empty(struct store *s, uint32_t partition, struct buf *to, struct err *e);
 
-// A copy in slices, while the partition is used. The copy of a row includes all pushes
-// that were applied to the row before it was copied. So the target must apply later
-// pushes only to rows that were copied, after their slice, and must be given the keys of
-// rows that were removed. Rows are copied in the order in which they were made, except
-// those that got the handle of a row that was removed before. The target puts an empty
-// parcel and then the slices; the last one replaces the partition's state.
+// A copy of a partition in slices, while the partition is in use. The copy of a row
+// includes the pushes from before it was copied. So the target must apply later pushes to
+// copied rows, after putting their slice, and must get the keys of copied rows that were
+// removed. Rows are copied in the order in which they were made, except rows that got the
+// handle of an earlier, removed row. The target puts an empty parcel and then the slices;
+// the last slice replaces the partition's state.
 struct parcel_copy;
 
-// Returns whether a partition of this store can be copied in slices. It cannot if it has
-// rows on disk, or a budget that removes rows in the order in which they were made.
+// Returns whether the partitions of this store can be copied in slices. They
+// cannot if the store has a cold tier, or a budget that removes rows in the order
+// in which they were made.
 bool parcel_has_slices(const struct store *s);
 int parcel_copy_open(struct parcel_copy **ret, struct store *s, uint32_t partition,
                      struct err *e);
 void parcel_copy_close(struct parcel_copy *c); // NULL is fine
-// Appends the next slice. *ret_last becomes true with the last slice; the target must
-// apply later pushes to all their keys. No admin operation may be in progress. After a
-// failure the copy must be closed.
+// Appends the next slice. *ret_last becomes true with the last slice; from then on the
+// target must apply pushes to all their keys, not only to copied rows. No admin operation
+// may be in progress. After a failure the copy must be closed.
 int parcel_copy_next(struct parcel_copy *c, struct buf *to, bool *ret_last,
                      struct err *e);
 // Returns about how many bytes are left to copy.
@@ -60,14 +61,13 @@ void parcel_copy_told(struct parcel_copy *c);
 int parcel_slice_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
                      bool *ret_last, struct err *e);
 
-// Removes about `most` rows of a partition. *ret_left says whether rows are
-// left; if none are left, the partition does not belong to this store any more.
-// No cut may be under way.
+// Removes about `most` rows of a partition. Sets *ret_left to whether rows are left; if
+// not, the store does not own the partition any more. No cut may be under way.
 int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *ret_left,
                     struct err *e);
 
-// Removes all rows of a partition, also those on disk, and records nothing for deltas.
-// Afterwards the partition does not belong to this store. No cut may be under way.
+// Removes all rows of a partition, in memory and on disk, and records nothing for deltas.
+// Afterwards the store does not own the partition. No cut may be under way.
 int store_drop(struct store *s, uint32_t partition, struct err *e);
 
 #endif

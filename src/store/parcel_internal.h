@@ -14,7 +14,8 @@ enum { PARCEL_VERSION = 1 };
 enum parcel_kind {
     PARCEL_STATE = 1, // the bytes of store_get_partition
     PARCEL_ROWS,      // n keys, n rows
-    PARCEL_EXTRAS,    // n keys of rows in the blocks before, and their n extra rows
+    PARCEL_EXTRAS,    // n keys of rows in earlier blocks, and the n extra rows of these
+                      // rows
     PARCEL_CHANGED,   // n keys of rows that have changed since the last delta
     PARCEL_GONE,      // n keys of rows that were removed since the last delta
     PARCEL_END,       // the end of a parcel: its hash
@@ -37,8 +38,8 @@ struct parcel_block {
 // Makes room for n bytes and their padding, which parcel_pad adds.
 int parcel_reserve(struct buf *to, size_t n, struct err *e);
 void parcel_pad(struct buf *to);
-// Append bytes, and zeros up to the next multiple of 8; the head of a block; a block of
-// keys; and the state of a partition. They return 0 or an error.
+// These functions append to *to, up to the next multiple of 8: bytes; the head of a
+// block; a block of keys; the state of a partition. They return 0 or an error.
 int parcel_add(struct buf *to, const void *bytes, size_t n, struct err *e);
 int parcel_add_block(struct buf *to, enum parcel_kind kind, size_t n, struct err *e);
 int parcel_add_keys(struct buf *to, enum parcel_kind kind, const uint64_t *keys, size_t n,
@@ -53,7 +54,7 @@ struct parcel_reader {
     struct parcel_head head;
 };
 
-// Sets an error that the bytes are damaged. Returns TUG_EDATA.
+// Sets an error that the parcel is damaged. Returns TUG_EDATA.
 int parcel_is_damaged(const struct parcel_reader *r, struct err *e);
 // Returns the address of the next n bytes, and moves past them; NULL if fewer are left.
 const void *parcel_take(struct parcel_reader *r, size_t n);
@@ -61,8 +62,9 @@ const void *parcel_take(struct parcel_reader *r, size_t n);
 // Returns false if the block is not whole.
 bool parcel_take_keys(struct parcel_reader *r, uint32_t n, uint32_t width,
                       const uint64_t **ret_keys, const float **ret_rows);
-// Skips the elements of a block of state, rows or keys. Sets *ret_keys to its keys; NULL if
-// it has none. Returns false if the block is not whole or not of such a kind.
+// Skips the elements of a block of state, rows or keys. Sets *ret_keys to the
+// keys of the block, or NULL if it has none. Returns false if the block is not
+// whole or of another kind.
 bool parcel_skip_block(struct parcel_reader *r, const struct parcel_block *b,
                        const uint64_t **ret_keys);
 // Checks that all keys belong to the partition.
@@ -73,7 +75,7 @@ int parcel_put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t 
                     struct err *e);
 
 // Called by store*.c when s->copies != NULL: parcel_rows_go before the memory of removed
-// rows of p is reused; the other one when the store is closed.
+// rows of p is reused; parcel_copies_end when the store is closed.
 void parcel_rows_go(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 void parcel_copies_end(struct store *s);
 // Returns whether the partition is being copied in slices.

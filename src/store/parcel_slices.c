@@ -144,8 +144,8 @@ uint64_t parcel_copy_left(const struct parcel_copy *c)
 
 // ---------------------------------------------------------------- writing
 
-// Chooses the rows of the next slice, and marks them as copied: a handle may be in the list
-// twice. Returns the entry of the list at which the slice ends.
+// Chooses the rows of the next slice. Marks them as copied at once, because the list may
+// have a handle twice. Returns the index in the list at which the slice ends.
 static uint32_t slice_choose(struct parcel_copy *c, struct slice *x)
 {
     const struct store *s = c->s;
@@ -276,7 +276,8 @@ static bool may_follow(uint32_t kind, uint32_t before)
     return kind <= PARCEL_CHANGED && kind > before && before != PARCEL_STATE;
 }
 
-// Checks the blocks of a slice. PARCEL_STATE is checked by store_put_partition.
+// Checks the blocks of a slice. The content of PARCEL_STATE is checked later,
+// by store_put_partition.
 static int check_slice(struct parcel_reader *r, struct err *e)
 {
     uint32_t before = 0;
@@ -374,7 +375,7 @@ int parcel_slice_put(struct store *s, uint32_t partition, const void *bytes, siz
     int rc = 0;
     assert(partition < s->n_parts && s->cut == NULL);
     *ret_last = false;
-    if (!parcel_has_slices(s)) // tug's servers send such a table as a whole
+    if (!parcel_has_slices(s)) // servers send the rows of such a table in one parcel
         return parcel_is_damaged(&r, e);
     TRY(store_turn(s, partition, e));
     TRY(check_slice(&r, e));

@@ -38,7 +38,7 @@ struct both {
     struct parcel_copy *copy; // NULL: all rows were copied
     struct batch *b;
     struct rng d;
-    uint64_t gone; // number of removed rows of which the target got the keys
+    uint64_t gone; // number of removed rows whose keys the target got
 };
 
 static void take_slice(struct both *x)
@@ -56,7 +56,7 @@ static void take_slice(struct both *x)
     x->copy = NULL;
 }
 
-// Applies the last push of the source to the rows that were copied.
+// Applies the last push to the source also to the target, for rows that were copied.
 static void follow(struct both *x)
 {
     uint32_t width = store_accessor(x->from)->push_width, n = 0;
@@ -97,13 +97,15 @@ static void push(struct both *x, bool moving)
         follow(x);
 }
 
-// The order of rows may differ where a row got the handle of a removed one.
+// Checks that both stores have the same rows. Their order may differ where a row got the
+// handle of a removed row.
 static void check_same(struct both *x)
 {
     struct buf a = BUF_INIT(1 << 26), b = BUF_INIT(1 << 26);
     OK(parcel_get(x->from, P, &a, &ok_e));
     OK(parcel_get(x->to, P, &b, &ok_e));
-    assert_int_equal(a.len, b.len); // both have as many changed and as many removed keys
+    assert_int_equal(a.len, b.len); // both parcels have the same numbers of changed and
+                                    // of removed keys
     OK(store_drop(x->from, 1 - P, &ok_e));
     struct image *i = cuts_all(x->from, SAVE_DAY, false, NULL);
     struct image *k = cuts_all(x->to, SAVE_DAY, false, NULL);
@@ -195,7 +197,8 @@ static void test_closed_store(void **state)
     end(&x);
 }
 
-// Damaged slices are refused, or installed whole; all that was put can be dropped.
+// A damaged slice is refused, or put whole if the damage cannot be noticed. All rows that
+// were put can be dropped.
 static void test_damage(void **state)
 {
     (void)state;
@@ -247,7 +250,7 @@ static void test_without_memory(void **state)
             rc = parcel_copy_next(x.copy, &slice, &last, NULL);
             mem_fault_after(-1);
             assert_true(rc == 0 || (rc == TUG_ENOMEM && slice.len == 0));
-            if (rc == 0) // the rows of the copy that failed are replaced
+            if (rc == 0) // rows that the failed copy has put are replaced
                 OK(parcel_slice_put(x.to, P, slice.data, slice.len, &put_last, &ok_e));
         }
         if (rc != 0)

@@ -73,7 +73,8 @@ static struct image *all_of(struct store *s)
     return cuts_all(s, SAVE_DAY, false, NULL);
 }
 
-// Moves a partition from a store in memory to one with most rows on disk, and back.
+// Moves a partition from a store without a cold tier to a store with most
+// rows on disk, and back.
 static void test_through_a_tier(void **state)
 {
     static const char *const settings[] = {LIVES, "accessor=plain; dim=2; deltas=yes",
@@ -145,7 +146,8 @@ static void test_damage(void **state)
         assert_int_equal(parcel_put(b, 1, copy.data, copy.len, &e), TUG_EDATA);
         check_empty(b);
         int rc = put_forged(b, &copy, &e);
-        if (rc == 0) { // the damage changed only a value, a record of a change or a day
+        if (rc == 0) { // the damage could not be noticed: it changed a value, a record of
+                       // a change or a day
             store_check_rows(b);
             OK(store_drop(b, 1, &ok_e));
             taken++;
@@ -213,8 +215,8 @@ static void test_without_memory(void **state)
     store_close(b);
 }
 
-// A table with rows on disk gets its rows as a whole. Slices are refused for such a
-// table, because their rows would all stay in memory.
+// A table with a cold tier must get its rows in one parcel. Slices are refused for such a
+// table, because all their rows would stay in memory.
 static void test_slices_for_a_tier(void **state)
 {
     (void)state;

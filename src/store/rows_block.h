@@ -9,7 +9,8 @@
 
 enum rows_kind {
     ROWS_END,
-    // Day, step and entry policy's state of the partition: n bytes in the store's format.
+    // The partition's day, step and state of the entry policy: n bytes in the store's
+    // format.
     ROWS_PARTITION,
     ROWS_GONE, // keys of removed rows; width 0
     ROWS_ROW,

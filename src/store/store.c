@@ -121,8 +121,8 @@ static int open_rows(struct store *s, struct err *e)
     return 0;
 }
 
-// Sets the lifecycle of rows. Makes a scratch row to learn whether new rows have their
-// extra row at once.
+// Sets the members of the store that depend on the lifecycle. Makes a scratch row to
+// learn whether new rows have their extra row at once.
 static void set_life(struct store *s)
 {
     static const struct life_class none;

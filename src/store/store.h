@@ -33,8 +33,8 @@ struct store_options {
     uint32_t partition_bits;
     // Limit of rows, sketches and index; a push beyond it fails; 0: none.
     uint64_t max_bytes;
-    // This store's cold rows lie in this directory. NULL: the store has no cold tier, even
-    // if the config asks for one.
+    // The directory of this store's cold rows. NULL: the store has no cold tier, even if
+    // the config asks for one.
     const char *cold_dir;
 };
 
@@ -44,25 +44,27 @@ void store_close(struct store *s); // NULL is fine
 
 const struct accessor *store_accessor(const struct store *s);
 const struct table_config *store_config(const struct store *s);
-uint32_t store_id(const struct store *s); // the id of the store's table
+uint32_t store_id(const struct store *s); // returns the id of the table
 uint32_t store_partition_bits(const struct store *s);
-uint32_t store_partition(const struct store *s, uint64_t key); // the partition of a key
+// Returns a key's partition.
+uint32_t store_partition(const struct store *s, uint64_t key);
 
 enum store_op {
     STORE_GRADIENT, // n x push_width values, to which the rules are applied
-    STORE_ASSIGN,   // n x (weights of both groups) values, which replace weights. Makes
-                    // rows, whatever the entry policy says, and extra rows, unless all
-                    // their values are 0
-    STORE_ROW,      // n x width values, which replace whole rows. Only for rows without a
-                    // lifecycle
-    STORE_DELTA,    // n x width values, which are added to whole rows; the sender has
-    // applied the rules of their weights. Only for rows without a lifecycle
+    // N x (weights of both groups) values, which replace weights. Makes missing rows,
+    // whatever the entry policy says. Makes a missing extra row unless all its values are
+    // 0.
+    STORE_ASSIGN,
+    STORE_ROW,   // n x width values, which replace whole rows. Only for rows without a
+                 // lifecycle
+    STORE_DELTA, // n x width values, which are added to whole rows. The sender has
+                 // applied the update rules. Only for rows without a lifecycle
 };
 
 // A push. Keys are distinct and sorted by partition; values are finite. In each
-// partition, all keys or none are applied: on failure the first *ret_keys keys
-// (ret_keys may be NULL) are done, and the other keys are unchanged, except for the
-// counts of entry policies.
+// partition, all keys or none are applied. On failure the first *ret_keys keys are
+// applied (ret_keys may be NULL), and the rows of the other keys are unchanged, but entry
+// policies may have counted these keys.
 struct store_push {
     enum store_op op;
     const uint64_t *keys;
@@ -77,8 +79,8 @@ struct store_push {
 };
 int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e);
-// Returns whether whole rows can be set, pulled and walked over, which is possible for
-// rows without a lifecycle.
+// Returns whether whole rows can be set, pulled and walked over: whether
+// rows have no lifecycle.
 bool store_has_whole_rows(const struct store *s);
 
 // Pulls n x pull_width values, for keys that are sorted as in store_push: the values of
@@ -90,10 +92,10 @@ int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
                     uint8_t *found, struct err *e);
 
-// Return and set whether the partition belongs to this store, which is initially so for
-// all partitions. store_move sets it for both stores.
+// store_owns returns whether the store owns the partition, and store_set_owned sets it. A
+// new store owns all partitions. store_move sets the owner in both stores.
 bool store_owns(const struct store *s, uint32_t partition);
-// Rows of a partition in memory and on disk.
+// Returns the number of rows of a partition, in memory and on disk.
 uint64_t store_rows_of(const struct store *s, uint32_t partition);
 void store_set_owned(struct store *s, uint32_t partition, bool owned);
 
@@ -106,16 +108,16 @@ void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
 // Ends a day: rows that are not pushed count as unseen for one day more.
 void store_day(struct store *s);
-// Returns the number of days that have ended: the largest number of any partition that the
-// store owns, because partitions differ only after a load or a move.
+// Returns the number of days that have ended. Partitions differ in this number only after
+// a load or a move; then it is the largest number of the partitions that the store owns.
 uint32_t store_day_of(const struct store *s);
 
-// Return and set the checksum of the manifest of the base or delta that published the
-// table last, or of the save that it was loaded from; 0: none. This value moves with a
-// partition, so partitions may have different values: then store_published_by returns
-// 0 and sets *ret_mixed (may be NULL). A delta can only follow that save
-// (save/save.h): store_follows returns whether each partition that is here was
-// published by `save` or by `other`.
+// store_published_by and store_set_published_by return and set the checksum of a
+// manifest: of the base or delta that published the table last, or of the save from which
+// the table was loaded; 0: none. This value moves with a partition, so partitions may
+// have different values: then store_published_by returns 0 and sets *ret_mixed (may be
+// NULL). A delta can only follow that save (save/save.h): store_follows returns whether
+// each partition that is here was published by `save` or by `other`.
 uint64_t store_published_by(const struct store *s, bool *ret_mixed);
 bool store_follows(const struct store *s, uint64_t save, uint64_t other);
 void store_set_published_by(struct store *s, uint64_t checksum);
@@ -125,14 +127,15 @@ enum store_admin {
     STORE_SHRINK, // decays rows and removes those below the threshold
     // Removes all rows, also those on disk, and the states of entry policies.
     STORE_CLEAR,
-    // Makes the rows count as published that a base or delta has written (cut.h).
+    // Marks the rows that a base or delta has written as published (cut.h).
     STORE_PUBLISHED,
 };
-// Begins an operation. Returns TUG_EUSAGE if another operation or a cut is in progress,
-// which must end first. `threshold` replaces shrink's delete_threshold unless it is NAN.
+// Begins an admin operation. Returns TUG_EUSAGE if a cut or another operation is in
+// progress. `threshold` replaces shrink's delete_threshold unless it is NAN.
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e);
-// Continues an admin operation, or the demotion of rows, for about `ns`. Returns true if
-// work is left, also if memory or disk are out; store_finish then returns the error.
+// Continues an admin operation, or the demotion of rows, for about `ns` nanoseconds.
+// Returns true if work is left. It also returns true if memory is out or the disk fails;
+// store_finish then returns the error.
 bool store_work(struct store *s, uint64_t ns);
 int store_finish(struct store *s, struct err *e); // does all that is left of an operation
 
@@ -140,30 +143,32 @@ struct store_stats {
     uint64_t rows, extra_rows, cold_rows;
     uint64_t bytes; // bytes of rows, extra rows, index, sketches, lists, and the cold
                     // tier's memory limit
-    uint64_t made, refused; // rows made; pushed keys that the policy refused
-    // Rows removed, by reason.
+    uint64_t made, refused; // number of rows made; number of pushed keys that the entry
+                            // policy refused
+    // Numbers of removed rows, by reason.
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
     // With a cold tier: how often rows in memory were used, and the numbers of rows
     // promoted and demoted.
     uint64_t hot_hits, promoted, demoted;
     uint64_t changed;  // rows that have changed since the last delta
-    uint64_t left_out; // updates that were left out, since a state of their rule would
+    uint64_t left_out; // updates that were left out because a state of their rule would
                        // have become infinite
     uint32_t day;
     uint64_t step;
 };
 struct store_stats store_stats(const struct store *s);
-// store_counts does the same without `bytes`, `changed` and `day`, which take time: it
-// only copies. store_bytes returns `bytes`; its time does not depend on the number of rows.
+// store_counts returns the same figures without `bytes`, `changed` and `day`, so
+// it takes less time. store_bytes returns `bytes` only; its time does not depend
+// on the number of rows.
 struct store_stats store_counts(const struct store *s);
 uint64_t store_bytes(const struct store *s);
 // Gets the key of the first update that was left out since the last call. Returns false
-// if none was.
+// if no update was left out.
 bool store_take_left_out(struct store *s, uint64_t *ret_key);
 
-// Assert the invariants: store_check those that are quick to check, store_check_rows also
-// those of each row, which takes long. No thread may use the store meanwhile. They do
-// nothing in builds without assertions.
+// store_check asserts the invariants that are quick to check; store_check_rows also
+// asserts those of each row, which takes long. No other thread may use the store
+// meanwhile. Both do nothing in builds without assertions.
 #ifndef NDEBUG
 void store_check(const struct store *s);
 void store_check_rows(struct store *s);
@@ -179,7 +184,7 @@ static inline void store_check_rows(struct store *s)
 #endif
 
 // Returns the row of a key without copying it (for evaluation in the same process, and
-// tests); NULL if it is not in memory.
+// tests); NULL if the key has no row in memory.
 const float *store_row(const struct store *s, uint64_t key, const float **ret_extra);
 
 // Calls `fn` for all rows of a partition, also those on disk, by ascending key. `extra`
@@ -192,20 +197,21 @@ int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
 int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
                     void *ctx, struct err *e);
 
-// Writes the values that a new row of `key` has on that day. ret_extra: its extra row, or
-// NULL.
+// Writes the values that a new row of `key`, made on that day, has to ret_row, and those
+// of its extra row to ret_extra (may be NULL).
 void store_first_row(const struct store *s, uint64_t key, uint32_t day, float *ret_row,
                      float *ret_extra);
 
 // Makes room in the index of an empty store for `n` rows, or for rows[p] rows of each
-// partition p if `rows` is not NULL. The call is a hint that loads give. A store with a
-// cold tier ignores it, since most rows are demoted again.
+// partition p if `rows` is not NULL. Loads call it before they put rows, to save time. A
+// store with a cold tier ignores the call, because it demotes most rows again.
 void store_reserve(struct store *s, uint64_t n, const uint64_t *rows);
-// The same for a partition of n rows that moves here; one in `of` partitions will.
+// Makes room in the index for a partition of n rows that moves here, and for the others
+// that will: one in `of` partitions.
 void store_reserve_partition(struct store *s, uint32_t partition, uint64_t n,
                              uint32_t of);
-// Sets the day of all partitions. Used by loads: a partition whose own state is put
-// afterwards gets the day in that state.
+// Sets the day of all partitions. Used by loads. If the state of a partition is put later
+// (store_put_partition), its day replaces this one.
 void store_set_day(struct store *s, uint32_t day);
 // Sets the error for a loaded value that is not finite, and returns TUG_EDATA.
 int store_not_finite(uint64_t key, const char *table, struct err *e);
@@ -231,7 +237,8 @@ int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e)
 // Puts the counters and sketches of a partition, in the format that cut.h writes.
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,
                         struct err *e);
-// Records that the rows equal those of a save, so that none counts as changed. For loads.
+// For loads: records that the rows equal those of a save, so that no row counts as
+// changed.
 void store_loaded(struct store *s);
 
 #endif

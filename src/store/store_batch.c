@@ -33,7 +33,8 @@ static int store_batch_reserve(struct store_scratch *b, size_t n)
     return 0;
 }
 
-// Returns how many of n keys are in the next batch, which has whole partitions.
+// Returns how many of the next n keys form the next batch. A batch has all keys of
+// each of its partitions.
 static uint32_t batch_end(const struct store *s, const uint64_t *keys, size_t n)
 {
     uint32_t end = STORE_BATCH;
@@ -87,7 +88,7 @@ int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
     if (store_batch_reserve(&s->batch, end) != 0)
         return err_nomem(e, "a batch of keys");
     b->n = end;
-    // A partition is in one batch, so a batch that fails ends between two partitions.
+    // The batch ends between two partitions.
     assert(end == n - b->at || store_partition_of(s, b->keys[end]) !=
                                    store_partition_of(s, b->keys[end - 1]));
     int rc = b->quiet ? 0 : store_batch_runs(s, b, e);
@@ -143,8 +144,8 @@ static int fetch(struct store *s, struct store_batch *b, struct err *e)
     return rc;
 }
 
-// Does the current admin operation for the found rows only, not for their whole
-// partitions.
+// Does the current admin operation for the rows of the batch only, not for
+// their whole partitions.
 static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 {
     struct store_scratch *x = &s->batch;
@@ -165,7 +166,8 @@ static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
 {
     int turned = b->quiet ? 0
-                          // the partitions before a failed one are still in the batch
+                          // on failure, give_turns leaves the earlier
+                          // partitions in the batch
                           : give_turns(s, b, e);
     table_find(s->rows, b->keys, b->n, s->batch.handles);
     if (turned == 0 && s->admin_at < s->n_parts)
@@ -248,8 +250,8 @@ static int touch(struct store *s, struct store_run run, uint32_t missing, struct
     return n > 0 ? store_touch(s, run.partition, x->some, n, e) : 0;
 }
 
-// Refuses a run with rows that have no extra row, once the store is above max_bytes. The
-// push may give some of them an extra row, and only its statistics will show which ones.
+// If the store is above max_bytes, refuses a run that has rows without an extra row,
+// because the statistics of the push may give some of these rows an extra row.
 static int check_extras(const struct store *s, struct store_run run, struct err *e)
 {
     if (s->o.max_bytes == 0 || s->accessor.extra_width == 0 ||
@@ -300,7 +302,8 @@ int store_batch_make(struct store *s, struct store_batch *b,
             return rc;
         }
     }
-    // Each row may get an extra row, when it is made or by the statistics of this push.
+    // Each row may get an extra row, when the row is made or because of the
+    // statistics of this push.
     if (s->accessor.extra_width > 0 && store_reserve_extras(s, b->n) != 0) {
         store_batch_cut(b, &s->batch, 0);
         return err_nomem(e, "rows of a table");

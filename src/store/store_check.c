@@ -10,8 +10,8 @@
 #include "store/cut_internal.h"
 #include "store/store_internal.h"
 
-// The partitions' counts of rows agree with the store's, as statistics, budgets, shrinks
-// and saves use one or the other.
+// Checks that the partitions' counts of rows add up to the store's counts. Statistics use
+// the store's counts; budgets, shrinks and saves use the partitions'.
 static void rows_are_counted(const struct store *s)
 {
     uint64_t live = 0, cold = 0, entries = 0;
@@ -30,9 +30,9 @@ static void rows_are_counted(const struct store *s)
     assert(s->cold != NULL || cold == 0); // without a tier no rows are cold
 }
 
-// An admin operation is done partition by partition, but earlier in a partition that a
-// request needs. Partitions before `admin_at` have done it, and no partition has a number
-// above that of the last operation.
+// Checks the state of the admin operation. It is done partition by partition, but earlier
+// in a partition that a request needs. Partitions before `admin_at` have done it, and no
+// partition has a number above that of the last operation.
 static void orders_are_in_order(const struct store *s)
 {
     assert(s->admin_at <= s->n_parts);
@@ -46,8 +46,8 @@ static void orders_are_in_order(const struct store *s)
     assert(s->demote_at <= s->n_parts);
 }
 
-// Blocks are read out in order, so that lists over the same entries never overlap. A
-// partition that was read out has no copies.
+// Checks that the ranges of entries of the current partition do not overlap, and that
+// partitions that were read out have no copies.
 static void cut_is_in_order(const struct store *s, const struct cut *c)
 {
     uint64_t states = 0;
@@ -69,8 +69,8 @@ static void cut_is_in_order(const struct store *s, const struct cut *c)
     assert(c->stats.side_peak >= side_bytes(&c->side));
 }
 
-// The limit above which rows are demoted is the share, or more while a save keeps rows in
-// memory.
+// Checks that the limit above which a partition's rows are demoted is at least the
+// partition's share. It is more while a save keeps rows in memory.
 static void cold_is_in_order(const struct store *s, const struct cold *c)
 {
     // If threads update rows in place, the store has no cold tier, because these threads
@@ -83,7 +83,7 @@ static void cold_is_in_order(const struct store *s, const struct cold *c)
     }
 }
 
-// Each extra row belongs to a row or is free.
+// Checks that each extra row belongs to a row or is free.
 static void extras_are_counted(const struct store *s)
 {
     assert(s->accessor.extra_width > 0 || (s->n_extras == 0 && s->extra_free.n == 0));
@@ -135,6 +135,6 @@ void store_check_rows(struct store *s)
 }
 
 #else
-// This build has no checks, and C forbids a file without declarations.
+// This build has no checks. C forbids a file without declarations.
 typedef int store_check_is_empty;
 #endif

@@ -42,11 +42,11 @@ struct handle_bits {
     size_t n_words;
 };
 
-// Says which store has the rows of a partition. They stay there until
-// the partition moves (parcel.h).
+// Whether this store owns a partition. The owner changes only when the
+// partition moves (parcel.h).
 enum part_role {
     PART_OWNED,
-    PART_FOREIGN, // another store has its rows; this one has none
+    PART_FOREIGN, // another store owns the partition; this store has no rows of it
 };
 
 struct store_part { // the state of one partition
@@ -64,20 +64,21 @@ struct store_part { // the state of one partition
     uint32_t admin;
     struct entry *entry; // NULL if the policy has no state, or no key was pushed yet
     // Rows that have changed since the last base or delta (config.deltas). A row that was
-    // changed, removed and made again is listed twice, and the handle of a removed one
+    // changed, removed and made again is listed twice, and the handle of a removed row
     // may have another row now. So an entry counts only if its row is live, belongs to
-    // this partition, and has its bit in store.changed, which a walk clears.
+    // this partition, and has its bit in store.changed. A walk over the list clears the
+    // bit, so that a row counts once.
     struct handle_list changed;
-    // Keys whose rows were removed; some may have a row again. Without deltas the list
-    // would grow for ever. So it is dropped when it is much longer than the number of
-    // rows; the next save must then be a base.
+    // Keys whose rows were removed; some of these keys may have a row again. If no delta
+    // is ever made, the list would grow for ever. So it is dropped when it is much longer
+    // than the number of rows; gone_lost is then true, and the next save must be a base.
     struct key_list gone;
     bool gone_lost;
     // The base, delta or loaded save that published these rows last (store_published_by).
     uint64_t published_by;
     enum part_role role;
-    // Rows that a cut has published. The cut fills the list, and STORE_PUBLISHED empties
-    // it, skipping rows that have changed meanwhile.
+    // Rows that a cut has published. The cut fills the list. STORE_PUBLISHED marks these
+    // rows as published, except rows that have changed meanwhile, and empties the list.
     struct handle_list published;
 };
 
@@ -86,7 +87,7 @@ struct store_run {
     uint32_t partition, begin, end;
 };
 
-enum { STORE_BATCH = 1024 }; // keys in a batch; more if one partition has more
+enum { STORE_BATCH = 1024 }; // most keys in a batch, unless one partition has more
 
 // Arrays with an element for each key of a batch. They grow to the largest batch.
 struct store_scratch {
@@ -151,9 +152,9 @@ struct store {
     float admin_threshold;
     // Partitions before this one have done the operation; n_parts: all have done it.
     uint32_t admin_at;
-    // An operation uses the time at which it began, also in partitions in which it is
-    // done later.
-    uint32_t admin_days; // number of days that have ended since then
+    // In all partitions, an operation uses the day and step at which it began, even
+    // where it is done later.
+    uint32_t admin_days; // number of days that have ended since the operation began
     uint64_t order_step;
     // Partitions before this one were checked for rows to demote today.
     uint32_t demote_at;
@@ -168,19 +169,19 @@ struct store {
     // Some rows were set whole, so their states may be ones that gradients never produce.
     bool foreign;
     bool told;     // the log has a line that an update was left out
-    bool left_out; // an update was left out since store_take_left_out; left_out_key is
-                   // the first one's key
+    bool left_out; // an update was left out since the last store_take_left_out;
+                   // left_out_key is the key of the first such update
     uint64_t left_out_key;
     bool watch; // whether to check that the rows of this push are still tame
-    // How much numbers in rows may have grown by pushes after which rows were not
-    // checked.
+    // The most by which numbers in rows may have grown in pushes after which
+    // rows were not checked.
     double grown;
     bool steps; // threads update rows in place
     // Called before rows are removed: see store_steps.h. NULL: not needed.
     void (*removed)(void *ctx, const uint64_t *keys, size_t n);
     void *removed_ctx;
 
-    struct store_stats stats; // the figures that are counted, not computed
+    struct store_stats stats; // the figures that are counted as they change
 };
 
 // Returns what store_partition returns; inline, for loops over keys.
@@ -215,7 +216,7 @@ int handle_list_add(struct handle_list *l, uint32_t handle);
 int key_list_reserve(struct key_list *l, size_t more);
 int key_list_add(struct key_list *l, uint64_t key);
 int handle_bits_reserve(struct handle_bits *b,
-                        uint32_t handles); // room for handles below this one
+                        uint32_t handles); // makes room for the handles below `handles`
 static inline void handle_bit_set(struct handle_bits *b, uint32_t h)
 {
     b->words[h / 64] |= (uint64_t)1 << (h % 64);
@@ -234,8 +235,8 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
 // or none. Returns 0 or TUG_ENOMEM.
 int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                    uint32_t *ret_handles, struct err *e);
-// Adds rows as store_add_rows does, for keys that have no row on disk, either, and
-// records the keys for deltas.
+// Adds rows as store_add_rows does, for keys that have no row on disk either.
+// Records the keys for deltas.
 int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                        uint32_t *ret_handles, struct err *e);
 // Adds rows as store_add_new_rows does, with initial values.
@@ -249,28 +250,30 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
                       struct err *e);
 // Drops the list of removed keys if it is too long. Call it after adding to the list.
 void store_trim_gone(struct store *s, uint32_t p);
-// Give a row its extra row, with initial values (make) or undefined ones (add). They
-// return NULL if memory is out, but not for the n rows after store_reserve_extras.
+// Give a row its extra row, with initial values (make) or undefined ones
+// (add). They return NULL if memory is out. After store_reserve_extras(n) they
+// cannot fail for n rows.
 int store_reserve_extras(struct store *s, size_t n);
 float *store_add_extra(struct store *s, float *row);
 float *store_make_extra(struct store *s, float *row);
-void store_free_extra(struct store *s, float *row); // does nothing if the row has none
+void store_free_extra(struct store *s, float *row); // does nothing if the row has no
+                                                    // extra row
 
-// Must be called before rows of partition p change: the current cut copies them, they are
-// recorded for deltas, and the cold tier counts a use. The call is cheap if none of these
-// is needed. Returns 0 or TUG_ENOMEM.
+// Must be called before rows of partition p change: the current cut copies the
+// rows, they are recorded as changed for deltas, and the cold tier counts a use.
+// Returns 0 or TUG_ENOMEM.
 int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                 struct err *e);
 
-// Returns TUG_ENOMEM if n more rows would exceed max_bytes (n = 0: if the store exceeds
-// it already).
+// Returns TUG_ENOMEM if the store with n more rows would exceed max_bytes; n may be 0.
 int store_check_room(const struct store *s, size_t n, struct err *e);
 
-// Records rows of partition p as changed, for deltas. Part of store_touch.
+// Records rows of partition p as changed, for deltas. store_touch calls it.
 int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                struct err *e);
 
-// Returns whether a handle in one of the partition's lists belongs to a row of it now.
+// Returns whether a handle in one of the partition's lists now has a row of this
+// partition.
 bool store_is_live(const struct store *s, uint32_t p, uint32_t handle);
 // Puts the live rows of partition p into a scratch list, each once and in the order in
 // which they were made.
@@ -278,8 +281,8 @@ int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
 
 static inline struct life_time store_time(const struct store *s, uint32_t p)
 {
-    // The partition's step may be ahead, because an earlier owner has learned of steps of
-    // which this store has not.
+    // The partition's step may be ahead of the store's, because an earlier owner
+    // may know of more steps.
     uint64_t step = s->parts[p].step > s->step ? s->parts[p].step : s->step;
     return (struct life_time){.day = s->parts[p].day, .step = step};
 }
@@ -302,7 +305,7 @@ struct store_batch {
     uint32_t last; // the last partition of the batch
     // New rows may have undefined values: the caller writes all their values at once.
     bool unset;
-    // Initially store_is_quiet; if true, runs are listed only when rows are made.
+    // Initially store_is_quiet; if true, s->batch.runs is filled only when rows are made.
     bool quiet;
 };
 // Returns whether existing rows need no work by partition: the store has no lifecycle,
@@ -312,7 +315,7 @@ bool store_is_quiet(const struct store *s);
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
                      struct store_batch *b, struct err *e);
 // Does the current admin operation in the batch's partitions, and finds the handles of
-// its keys: cold rows are fetched, and keys without a row get TABLE_NONE. On failure *b
+// its keys. Cold rows are fetched first; keys without a row get TABLE_NONE. On failure *b
 // ends before the failed partition.
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e);
 // Touches the rows of a batch, and makes missing ones if the policy admits their keys or
@@ -328,17 +331,18 @@ void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint3
 // Defined in store_undo.c:
 
 // store_undo_keep copies a batch's rows before a push changes them, and store_undo_check
-// tests whether the results are finite. If not, it returns TUG_EUSAGE with the key, the
-// batch ends before the key's partition, and that partition and those after it are
-// restored.
+// tests whether the results are finite. If not, it returns TUG_EUSAGE with an error that
+// names the key, ends the batch before the key's partition, and restores the rows of this
+// and all later partitions.
 int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e);
 int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
                      struct err *e);
-// Returns whether no copies are needed, since the push's results are finite for sure.
+// Returns whether no copies are needed, because the push's results are finite for sure.
 // `most` is the largest magnitude of the push's values.
 bool store_push_is_tame(const struct store *s, const struct store_push *p,
                         const struct rule_params *rules, float most);
-// Returns whether this push can make rows grow only by little, and counts that growth.
+// Returns whether the numbers in rows can grow only little by this push, and adds
+// the growth to s->grown.
 bool store_grows_slowly(struct store *s, const struct store_push *p,
                         const struct rule_params *rules, float most);
 // Set s->wild if a row is not tame any more: store_watch_rows looks at rows [i, i + n) of
@@ -373,7 +377,7 @@ static inline struct life_time store_admin_time(const struct store *s, uint32_t 
     return (struct life_time){.day = s->parts[p].day - s->admin_days,
                               .step = s->order_step};
 }
-// Counts a row that a shrink has removed, by the reason.
+// Counts a row that a shrink removes under the reason for its removal.
 void store_count_evicted(struct store *s, const float *row, struct life_time t);
 int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 // Returns how many rows a partition with `live` rows must remove to keep its budget.
@@ -384,7 +388,7 @@ uint32_t store_over_budget(const struct store *s, uint32_t live);
 // Copies rows of p that are about to change or to be removed.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
-// Must be called once before a push to p whose keys p's entry policy counts.
+// Must be called once before each push whose keys the entry policy of p counts.
 int cut_before_admit(struct store *s, uint32_t p, struct err *e);
 // Call it once a new row's handle is known, before anything else. On TUG_ENOMEM the row
 // must not be made.
@@ -402,8 +406,9 @@ void cut_close(struct store *s);
 
 int cold_open(struct store *s, struct err *e);
 void cold_close(struct store *s);
-// Promotes the rows of a batch's keys that are on disk (their handles are TABLE_NONE),
-// and fills in the handles. *ret_runs is the number of runs that are done.
+// Promotes the rows of a batch's keys that are on disk (their handles are
+// TABLE_NONE), and fills in the handles. *ret_runs is the number of runs whose rows
+// are all in memory now.
 int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_runs,
                     const uint64_t *keys, uint32_t *handles, uint32_t *ret_runs,
                     struct err *e);
@@ -413,7 +418,7 @@ void cold_used(struct store *s, const uint32_t *handles,
 // are removed for good.
 void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 int cold_demote(struct store *s, uint32_t p,
-                struct err *e); // demotes rows beyond the share of memory
+                struct err *e); // demotes rows beyond the partition's share
 int cold_admin(struct store *s, uint32_t p,
                struct err *e); // does the admin operation on p's cold rows
 // Walks over the cold rows of a partition by ascending key, as store_each does.
@@ -424,7 +429,7 @@ int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 // partition must have no row in memory.
 int cold_forget_partition(struct store *s, uint32_t p, struct err *e);
 void cold_counts(const struct store *s, struct store_stats *x);
-// Returns the bytes of a tier with this number of rows, without those rows.
+// Returns the bytes of memory that a tier with this number of rows takes.
 uint64_t cold_bytes(const struct store *s, uint64_t rows);
 
 // Defined in cold_delta.c, for cuts of bases and deltas in tables with config.deltas:

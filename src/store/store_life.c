@@ -60,8 +60,8 @@ static bool fades(struct store *s, uint32_t handle, struct life_time t)
     return true;
 }
 
-// Decays the rows of s->walk, and moves those that are to be removed to the end of the
-// list. Returns the number of the others.
+// Decays the rows of s->walk, and moves the rows that are to be removed to the end of the
+// list. Returns the number of rows that stay.
 static uint32_t decay(struct store *s, struct life_time t)
 {
     uint32_t *at = s->walk.at, n = s->walk.n, stay = 0, gone = 0;
@@ -121,9 +121,8 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
     return 0;
 }
 
-// Returns whether the admin operation may be done for single rows before their partition.
-// With a budget, which must see all rows of a partition, or with a cold tier, whose rows
-// are handled with the partition, it may not.
+// A budget must see all rows of a partition, and cold rows are handled together
+// with their partition.
 bool store_turns_rows(const struct store *s, uint32_t p)
 {
     return s->admin_at < s->n_parts && s->parts[p].admin != s->admin_number &&
@@ -201,7 +200,7 @@ static int published(struct store *s, uint32_t p, struct err *e)
     for (uint32_t i = 0; i < l->n && s->life->published != NULL; i++) {
         if (i + AHEAD < l->n)
             prefetch_row(s, l->at[i + AHEAD]);
-        // A row that was removed and made again since the cut is live, too, but
+        // A row that was removed and made again since the cut is also live, but it
         // is recorded as changed.
         if (store_is_live(s, p, l->at[i]) && !handle_bit(&s->changed, l->at[i]))
             s->life->published(&s->accessor, store_row_at(s, l->at[i]));
@@ -251,8 +250,8 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
     return 0;
 }
 
-// Does the admin operation in the next partition. Sets *ret_more to whether partitions
-// are left.
+// Does the admin operation, or the demotion, in the next partition. Sets *ret_more to
+// whether partitions are left.
 static int step(struct store *s, bool *ret_more, struct err *e)
 {
     *ret_more = true;
@@ -274,7 +273,7 @@ bool store_work(struct store *s, uint64_t ns)
     bool more = true;
     do {
         if (step(s, &more, NULL) != 0)
-            // The row is tried again later; store_finish would return the error.
+            // The partition is tried again later; store_finish would return the error.
             return true;
     } while (more && clock_ns() < end);
     return more;
@@ -374,7 +373,7 @@ uint32_t store_over_budget(const struct store *s, uint32_t live)
     if (s->config.budget_rows == 0 || live <= share)
         return 0;
     uint32_t stay = (uint32_t)((double)s->config.budget_floor * (double)share);
-    assert(stay <= share); // otherwise no row would be removed
+    assert(stay <= share); // so at least live - share rows are removed
     return live - (stay > 0 ? stay : 1);
 }
 

@@ -116,7 +116,7 @@ int store_not_finite(uint64_t key, const char *table, struct err *e)
                    (unsigned long long)key, table);
 }
 
-// Checks loaded values, as pushed values are checked.
+// Checks that loaded values are finite, as those of a push must be.
 static int check_finite(const struct store *s, const uint64_t *keys, size_t n,
                         const float *rows, bool extra, struct err *e)
 {
@@ -179,13 +179,14 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
         TRY(check_found(s, &b, e));
-        TRY(store_batch_make(s, &b, NULL, e)); // finds the rows, which all exist
+        TRY(store_batch_make(s, &b, NULL, e)); // finds the rows; makes none, because all
+                                               // exist
         for (uint32_t i = 0; i < b.n; i++) {
             float *row = store_row_at(s, s->batch.handles[i]);
             float *extra = store_extra_of(s, row);
             if (extra == NULL)
                 extra = store_add_extra(s, row);
-            assert(extra != NULL); // store_batch_make has reserved it
+            assert(extra != NULL); // store_batch_make has reserved memory for it
             memcpy(extra, extras + (b.at + i) * width, width * sizeof(float));
         }
         store_look_at_rows(s, &b);
@@ -242,8 +243,8 @@ static int give(struct merge *m, const uint64_t *end, struct err *e)
         assert(m->at == 0 || m->rows[m->at - 1].key < m->rows[m->at].key);
         const float *row = store_row_at(m->s, m->rows[m->at].handle);
         float *copy =
-            m->s->first; // a copy without the handle, which is valid in this store
-                         // only
+            m->s->first; // a copy without the handle of the extra row, which is valid in
+                         // this store only
         memcpy(copy, row, a->width * sizeof(float));
         if (a->extra_width > 0)
             accessor_set_extra(a, copy, TABLE_NONE);
@@ -259,7 +260,7 @@ static int give_cold(void *ctx, uint64_t key, const float *row, const float *ext
     if (key < m->from)
         return 0;
     TRY(give(m, &key, e));
-    // A key's row is either in memory or cold.
+    // A key's row is in memory or cold, never both.
     assert(m->at == m->n || m->rows[m->at].key != key);
     return m->fn(m->ctx, key, row, extra, e);
 }

@@ -25,7 +25,8 @@ static const char settings[] =
     "delete-threshold=0.5; delete-after-days=5; base-threshold=0; delta-threshold=0; "
     "delta-keep-days=1000; deltas=yes";
 
-// Draws keys of a day: the last ones are new, and the first ones are the most popular.
+// Draws keys of a day. The last DRIFT of the day's SPAN keys are new; the first keys
+// are the most popular.
 static void draw(struct batch *b, struct rng *d, uint32_t day)
 {
     batch_draw(b, d, BATCH);
@@ -50,8 +51,8 @@ static uint64_t pass(struct store *s, struct batch *b, struct rng *d, uint32_t d
     return first;
 }
 
-// Returns a sum that would grow if removed rows were not freed: the number of handles in use plus
-// the lengths of the partitions' lists.
+// Returns the number of handles in use plus the lengths of the partitions' lists. The sum
+// would grow from day to day if removed rows were not freed.
 static uint64_t held(const struct store *s)
 {
     uint64_t n = table_handles(s->rows) + slabs_end(&s->extras);
@@ -136,7 +137,7 @@ static void test_nobody_saves(void **state)
     assert_true(store_stats(s).made > 10 * s->parts[0].rows.n);
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "save a base"));
-    // Gives a base up, so that it does not count.
+    // A base that was given up does not count.
     image_free(cuts_all(s, SAVE_BASE, false, NULL));
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     image_free(cuts_all(s, SAVE_BASE, true, NULL));

@@ -76,7 +76,7 @@ static void test_delta_after_a_move(void **state)
         for (uint32_t p = 0; p < 1u << BITS; p++)
             if (moves(p))
                 OK(store_move(b, a, p, &ok_e));
-        // Rows that had not changed since the base do not count as changed after a move.
+        // A row counts as changed after a move only if it did before.
         assert_int_equal(store_stats(a).changed + store_stats(b).changed,
                          store_stats(alone).changed);
         image_free(cuts_all(a, SAVE_DELTA, true, x));
@@ -106,7 +106,7 @@ static void test_parents(void **state)
     store_set_published_by(b, PARENT);
     assert_int_equal(store_published_by(b, &mixed), PARENT);
     assert_false(mixed);
-    // A store without partitions does not restrict the save that a delta may follow.
+    // For a store without partitions, a delta may follow any save.
     assert_true(store_follows(a, PARENT, 5) && store_follows(a, 5, PARENT));
     assert_false(store_follows(a, 5, 5));
     for (uint32_t p = 0; p < 1u << BITS; p++)
@@ -119,8 +119,8 @@ static void test_parents(void **state)
     store_close(b);
 }
 
-// If the list of removed keys was dropped, the new owner knows this; the old owner begins
-// a new list when the partition returns.
+// If the list of removed keys was dropped, the new owner of the partition knows that the
+// list is incomplete. The old owner begins a new list if it gets the partition back.
 static void test_lost_lists(void **state)
 {
     (void)state;
@@ -132,7 +132,8 @@ static void test_lost_lists(void **state)
     store_close(b);
 }
 
-// Rows keep the order in which they were made, by which budgets remove them.
+// Moved rows keep the order in which they were made, because budgets remove rows in this
+// order.
 static void test_order(void **state)
 {
     (void)state;
@@ -176,9 +177,9 @@ static void test_step(void **state)
     store_close(b);
 }
 
-// The day of a partition that the store does not own has no effect on the store's day. (A
-// dropped copy of a partition may have a later day than the store's own partitions: it
-// may have come from an owner that had ended a day before this store did.)
+// The day of a partition that the store does not own has no effect on the store's day. A
+// dropped copy of a partition may have a later day than the store's own partitions,
+// because the owner from which it came may have ended a day earlier than this store.
 static void test_days(void **state)
 {
     (void)state;

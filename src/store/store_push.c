@@ -14,9 +14,9 @@ bool store_has_whole_rows(const struct store *s)
     return !s->lives;
 }
 
-// Lists the rows of a batch by their handles, with NULL for keys without a row. Returns
-// whether all keys have one. Rows with a lifecycle are prefetched at once, since the
-// handle of the extra row is read first.
+// Sets s->batch.rows from the handles of a batch; NULL for keys without a row. Returns
+// whether all keys have a row. Rows with a lifecycle are prefetched, because the handle
+// of their extra row is read next.
 static bool list_rows(struct store *s, const struct store_batch *b)
 {
     const uint32_t *handles = s->batch.handles;
@@ -46,8 +46,8 @@ static void list_extras(struct store *s, const struct store_batch *b)
     }
 }
 
-// Adds the statistics of a push to the rows of a run; some rows earn their extra row by
-// them.
+// Adds the statistics of a push to the rows of a run. Rows that have now earned
+// their extra row get it.
 static void see_run(struct store *s, const struct store_run *run, const float *values,
                     bool again)
 {
@@ -98,8 +98,7 @@ static void apply_block(struct store *s, const struct store_push *push,
     }
 }
 
-// Does what apply_block does, and then checks the rows, if needed, while they are in the
-// cache.
+// Calls apply_block, and then checks the rows, if needed, while they are in the cache.
 static void apply_some(struct store *s, const struct store_push *push,
                        const struct rule_params *rules, const float *values, size_t i,
                        size_t n)
@@ -253,7 +252,8 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
             "rows of table %s have a lifecycle, so their whole contents cannot be set",
             s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
-    // Otherwise rows must be checked or copied for each push.
+    // Whether rows are known to be tame. Otherwise the rows of each push must
+    // be checked or copied.
     bool known = !s->wild && s->cold == NULL;
     float most = checked && known ? largest_of(s, p) : 0;
     bool tame = checked && store_push_is_tame(s, p, rules, most);

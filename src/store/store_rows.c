@@ -25,7 +25,7 @@ enum {
     INDEX_ROW_BYTES = 6,
 };
 
-// Reuses extra rows that no thread can be updating any more.
+// Moves extra rows that no thread can be updating any more to the list of free ones.
 static void take_from_limbo(struct store *s)
 {
     uint32_t handle;
@@ -52,7 +52,7 @@ int store_reserve_extras(struct store *s, size_t n)
 
 float *store_add_extra(struct store *s, float *row)
 {
-    // Otherwise the extra row that it has would be lost.
+    // A second extra row would replace the first, which would be lost.
     assert(store_extra_of(s, row) == NULL);
     if (store_reserve_extras(s, 1) != 0)
         return NULL;
@@ -83,7 +83,8 @@ void store_free_extra(struct store *s, float *row)
     assert(table_row_key(table_row(s->extra_view, handle)) == table_row_key(row));
     assert(s->n_extras > 0);
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
-    // If memory for the list is out, the extra row is never reused: no row refers to it.
+    // If memory for the list is out, the extra row is never reused, which does no other
+    // harm.
     if (s->steps)
         limbo_push(&s->extra_limbo, handle, reclaim_stamp(table_reclaim(s->rows)));
     else
@@ -225,8 +226,8 @@ int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
     return 0;
 }
 
-// Removes stale entries. If an entry is repeated, only the last one stays, which was
-// added when the row was made.
+// Removes repeated entries. Only the last entry of a handle stays, which was added when
+// its present row was made.
 static int unique(struct store *s, struct handle_list *l)
 {
     uint32_t kept = 0;
@@ -334,7 +335,7 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
         }
         if (s->copies != NULL)
             parcel_rows_go(s, p, handles + at, len);
-        if (s->removed != NULL) // called before the handle can get another row
+        if (s->removed != NULL) // must come before the handles can get other rows
             s->removed(s->removed_ctx, keys, len);
         for (size_t i = 0; i < len; i++) {
             store_free_extra(s, store_row_at(s, handles[at + i]));

@@ -119,8 +119,8 @@ static void order_all(struct stores *x, struct rng *d)
     }
 }
 
-// Does the same operations on all stores, but each store works on its admin operations at
-// its own times.
+// Does one random operation on all stores. The stores continue their admin
+// operations at different times.
 static void do_to_all(struct stores *x, struct rng *d, struct naive_batch *b)
 {
     uint32_t kind = rng_below_u32(d, 16);
@@ -234,8 +234,8 @@ static void test_loads(void **state)
         struct stores x = {.n = 1}, two = {.n = 2};
         struct rng d = {.seed = 200 + i};
         if (naive_settings[i].budget > 0)
-            // Skipped: over the budget, rows without scores are removed by age,
-            // which saves do not store.
+            // Skipped: a budget removes rows without scores in the order in which they
+            // were made, and saves do not store this order.
             continue;
         x.of[0] = stores_open_with(&c, naive_settings[i].bits, 0);
         for (uint32_t k = 0; k < 200; k++)
@@ -271,7 +271,7 @@ static void test_loads(void **state)
     mem_free(b);
 }
 
-// A push or pull of many keys equals one push or pull for each partition.
+// A push or pull of many keys has the same result as one push or pull for each partition.
 
 struct many {
     size_t n;
@@ -359,7 +359,8 @@ static void test_many_keys(void **state)
     }
 }
 
-// Repeats a push until it succeeds. The result must be as if it had succeeded at once.
+// Repeats a push until it succeeds, while one allocation after the other fails. The
+// result must be as if the push had succeeded at once.
 static void push_until_done(struct store *s, const struct store_push *p)
 {
     struct store_push rest = *p;
@@ -425,7 +426,8 @@ static void test_without_memory(void **state)
     struct naive_batch *b = mem_alloc(sizeof(*b));
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         struct table_config c = naive_config(&naive_settings[of[i]]);
-        // No entry policy: a policy also counts pushes that failed.
+        // The store has no entry policy, because a policy would also count pushes that
+        // failed.
         snprintf(c.entry.policy, sizeof(c.entry.policy), "none");
         if (c.accessor.life.embedx_threshold > 0)
             // many rows earn an extra row, and few are removed

@@ -13,8 +13,9 @@ static uint64_t count_bits(const struct handle_bits *b)
 
 uint32_t store_day_of(const struct store *s)
 {
-    // A foreign partition may have a later day than its owner's: its copy came after the
-    // owner had ended a day, and was dropped after this store had ended that day, too.
+    // Foreign partitions do not count. What is left of a dropped copy may have a later
+    // day than the owned partitions: the copy came from an owner that had already ended a
+    // day, and then this store ended the same day as well.
     uint32_t day = 0;
     for (uint32_t p = 0; p < s->n_parts; p++)
         if (s->parts[p].role == PART_OWNED && s->parts[p].day > day)

@@ -28,7 +28,7 @@ struct store_steps {
 struct store_stepper {
     struct store_steps *steps;
     struct table_reader *reader;
-    // The arrivals of a run that have no row yet, or that have just earned an extra row.
+    // Scratch: the arrivals that have no row yet, or that have just earned an extra row.
     size_t cap;
     uint64_t *keys;
     uint32_t *which, *handles;
@@ -152,8 +152,8 @@ static int begin_entry(struct store *s, uint32_t p, size_t *ret_bytes, struct er
     return 0;
 }
 
-// Moves those of the n listed keys that the entry policy admits to the front of the
-// lists.
+// Moves the listed keys that the entry policy admits to the front of the lists, and
+// sets *n to their number.
 static int admit(struct store_stepper *t, const struct store_arriving *w,
                  const struct store_arrival *a, size_t *n, struct err *e)
 {
@@ -211,7 +211,8 @@ static int make_missing(struct store_stepper *t, const struct store_arriving *w,
     return missing > 0 ? store_steps_make(t, w, a, missing, e) : 0;
 }
 
-// Adds the statistics to rows, and lists those that have earned their extra row.
+// Adds the statistics of arrivals to their rows, and lists the arrivals whose rows have
+// earned their extra row.
 static size_t see(struct store_stepper *t, const struct store_arriving *w,
                   const struct store_arrival *a, size_t n)
 {
@@ -248,7 +249,7 @@ static int make_extras(struct store_stepper *t, struct store_arrival *a, size_t 
         float *row = store_row_at(s, x->handle);
         (void)store_make_extra(s, row);
         uint32_t extra = accessor_extra(&s->accessor, row);
-        assert(extra != TABLE_NONE); // the extra row was reserved
+        assert(extra != TABLE_NONE); // memory for the extra row was reserved
         if (!s->accessor.life.embedx_late)
             x->extra = extra;
     }
@@ -271,8 +272,8 @@ int store_arrive(struct store_stepper *t, const struct store_arriving *w,
     return earned > 0 ? make_extras(t, a, earned, e) : 0;
 }
 
-// Removes rows beyond the budget. As in store_push, rows that cannot be removed now are
-// removed with a later batch.
+// If rows beyond the budget cannot be removed now, a later call removes
+// them, as in store_push.
 void store_arrived(struct store_stepper *t, uint32_t partition)
 {
     struct store *s = t->steps->store;

@@ -30,7 +30,7 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
                      void *ctx, struct err *e);
 void store_steps_close(struct store_steps *x); // NULL is fine
 
-// The part of a struct store_steps that belongs to one thread.
+// A thread's own data for the use of a struct store_steps.
 struct store_stepper;
 int store_stepper_open(struct store_stepper **ret, struct store_steps *x, struct err *e);
 // Frees a stepper, which may be NULL; the thread must be unpinned.
@@ -49,7 +49,7 @@ struct store_arrival {
 
 struct store_arriving {
     uint32_t partition;
-    uint64_t step; // the table's current global step
+    uint64_t step; // the table's global step, as for store_set_step
     bool again; // whether the examples were counted in an earlier pass, as in store_push
 };
 
@@ -67,8 +67,8 @@ int store_arrive(struct store_stepper *t, const struct store_arriving *w,
 // them.
 void store_arrived(struct store_stepper *t, uint32_t partition);
 
-// Finds the handles of the rows of n keys, while no thread updates rows: the
-// rows are about to change.
+// Finds the handles of the rows of n keys that the caller will change. No other thread
+// may update rows meanwhile.
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
@@ -76,8 +76,8 @@ int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
 // it need not grow in steps. The store's entry policy must admit every key.
 void store_steps_expect(struct store_steps *x, const uint64_t *keys);
 
-// Returns the row of a key, for a caller that knows it will not be removed (rows never
-// move); NULL if the key has none.
+// Returns the row of a key; NULL if the key has no row. The caller must know that the row
+// is not removed while it is used. Rows never move in memory.
 float *store_steps_row(struct store *s, uint64_t key);
 
 // The memory of rows and extra rows. extras.slab is NULL without extra rows.

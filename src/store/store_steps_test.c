@@ -67,7 +67,7 @@ static int ascending(const void *a, const void *b, void *store)
     return x < y ? -1 : x > y;
 }
 
-// Draws a batch of distinct keys, of which a few come often.
+// Draws a batch of distinct keys. A few keys are in most batches.
 static size_t take_batch(struct rng *d, struct store *s, struct store_arrival *a)
 {
     bool taken[KEYS] = {0};
@@ -87,7 +87,7 @@ static size_t take_batch(struct rng *d, struct store *s, struct store_arrival *a
     return n;
 }
 
-// Passes the keys of a batch to their partitions; the thread is pinned.
+// Passes the keys of a batch to their partitions. The thread must be pinned.
 static int arrive(struct keeper *k, struct store_stepper *t, struct store_arrival *a,
                   size_t n, uint64_t step, struct err *e)
 {
@@ -202,7 +202,7 @@ static void as_pushes_do(const char *text)
             a[i].click = (float)rng_below_u32(&d, 2);
         push(pushed, a, n, k.again, b);
         store_stepper_pin(t);
-        // New rows depend on the step, so it changes with each batch.
+        // The step changes with each batch, because the values of new rows depend on it.
         store_set_step(k.store, b);
         OK(arrive(&k, t, a, n, b, &ok_e));
         store_stepper_unpin(t);
@@ -326,8 +326,9 @@ static void test_counters_are_exact(void **state)
             3, 20);
 }
 
-// Rows are made and removed all the time. The number of rows equals the rows made minus
-// the rows removed, and no partition has more than its share plus the batch in progress.
+// Threads make and remove rows all the time. At the end the number of rows equals the
+// number of rows made minus that of rows removed, and no partition has more than its
+// share of the budget plus one batch.
 static void test_rows_are_kept_from_reuse(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@
 #include "kit/test.h"
 #include "rule/rule.h"
 
-// Checks a pull of a key without a row against the naive store.
+// Checks the pulled values of a key without a row against those of the naive store.
 static void check_first(const struct naive *m, uint32_t i, const float *got)
 {
     struct naive *copy = mem_alloc(sizeof(*copy));
@@ -59,8 +59,8 @@ static void pull(struct rng *d, struct store *s, const struct naive *m,
     }
 }
 
-// These functions compare the whole store with the naive one, once no operation is in
-// progress.
+// The following functions compare the whole store with the naive store. No
+// operation may be in progress.
 
 static bool is_gone(const struct store *s, uint64_t key)
 {
@@ -254,7 +254,8 @@ static void test_opening(void **state)
         mem_fault_after(-1);
         if (!faulted)
             break;
-        // A small limit may be enough for an index.
+        // Opening may succeed even though an allocation has failed, because an index
+        // can do with less memory.
         assert_true(rc == TUG_ENOMEM || rc == 0);
         store_close(s);
         assert_int_equal(mem_live(), before);
@@ -322,8 +323,8 @@ static void test_sums_from(void **state)
     store_close(s);
 }
 
-// Averaging of rows without a lifecycle: weights are replaced by their means, while
-// counts and states stay those of the rows.
+// store_mean moves weights of rows without a lifecycle towards the rows of `from`, and
+// copies their counts and states.
 static void test_mean(void **state)
 {
     (void)state;
@@ -490,7 +491,7 @@ static void test_bad_input(void **state)
     struct buf b = BUF_INIT(1 << 20);
     p.op = STORE_GRADIENT;
     p.n = 1;
-    // The push does not make a row: the policy count only counts it.
+    // The push makes no row, because the entry policy `count` only counts it.
     OK(store_push(s, &p, NULL, &ok_e));
     uint32_t part = store_partition(s, keys[0]);
     OK(store_get_partition(s, part, store_time(s, part), &b));

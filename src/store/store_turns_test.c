@@ -22,7 +22,7 @@ static const char *const settings[] = {
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
-// Pushes and pulls, which depend only on the rng.
+// Does random pushes and pulls, which depend only on *d.
 static void traffic(struct store *s, struct batch *b, struct rng *d)
 {
     batch_draw(b, d, 1 + rng_below(d, 60));
@@ -113,7 +113,8 @@ static void test_meanwhile(void **state)
     assert_true(evicted > 0);
 }
 
-// If memory is out, the next request does what the failed one left undone.
+// If a request fails for lack of memory, the next request does the rest of the admin
+// operation.
 static void test_no_memory(void **state)
 {
     (void)state;

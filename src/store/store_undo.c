@@ -15,7 +15,7 @@
 #include "os/log.h"
 #include "store/store_internal.h"
 
-enum { AHEAD = 16 }; // number of rows that are prefetched ahead while one is copied
+enum { AHEAD = 16 }; // number of rows that are prefetched ahead of the row that is copied
 
 static size_t floats_of(const struct store *s)
 {
@@ -36,8 +36,8 @@ static int store_undo_reserve(struct store *s, size_t n)
     return 0;
 }
 
-// Keeps copies of the rows of a batch. The copy of a row that was made for the push has
-// its initial values.
+// Copies the rows of a batch. The copy of a row that was made for this push has the
+// row's initial values.
 int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
 {
     struct store_scratch *x = &s->batch;
@@ -79,14 +79,14 @@ static void put_back(struct store *s, uint32_t i)
     float *row = store_row_at(s, x->handles[i]), *extra = store_extra_of(s, row);
     bool had = a->extra_width > 0 && accessor_extra(a, kept) != TABLE_NONE;
     if (extra != NULL && !had)
-        store_free_extra(s, row); // the row got its extra row by this push
+        store_free_extra(s, row); // this push has given the row its extra row
     memcpy(row, kept, a->width * sizeof(float));
     if (had)
         memcpy(extra, kept + a->width, a->extra_width * sizeof(float));
 }
 
-// Removes rows that were made for the push. If memory is out they stay with their initial
-// values, so that pulls give the same result.
+// Removes rows that were made for the push. If memory is out, the rows stay with their
+// initial values; pulls return these values even for keys without rows.
 static void remove_made(struct store *s, struct store_run run)
 {
     struct store_scratch *x = &s->batch;
@@ -106,9 +106,10 @@ static void undo_run(struct store *s, struct store_run run)
     remove_made(s, run);
 }
 
-// Restores a row that has finite weights but an infinite state (such as the square of a
-// gradient): with that state the row would never change again. Rules with bounds do the
-// same (rule_kind.h). Returns false if the weights are not finite.
+// Restores a row that has finite weights but an infinite state (such as the sum
+// of squared gradients), because with this state the row would never change
+// again. Update rules with bounds do the same (rule_kind.h). Returns false if the
+// weights are not finite.
 static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
 {
     const float *row = store_row_at(s, s->batch.handles[i]);
@@ -147,7 +148,8 @@ int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
         return 0;
     uint64_t key = b->keys[bad];
     if (b->quiet && store_batch_runs(s, b, NULL) != 0)
-        b->n_runs = 0; // keys are not sorted only if there is one partition
+        b->n_runs = 0; // keys that are not sorted by partition: possible only if there is
+                       // one partition
     b->quiet = false;
     uint32_t r = 0;
     while (r < b->n_runs && s->batch.runs[r].end <= bad)
@@ -162,8 +164,8 @@ int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
                        (unsigned long long)key, s->config.name);
 }
 
-// A store with a cold tier counts as not tame, since rows of an earlier process may be on
-// disk.
+// With a cold tier no push counts as tame, because rows of an earlier
+// process may be on disk.
 bool store_push_is_tame(const struct store *s, const struct store_push *p,
                         const struct rule_params *rules, float most)
 {
@@ -175,10 +177,10 @@ bool store_push_is_tame(const struct store *s, const struct store_push *p,
     return accessor_rules_tame(a, rules) && accessor_push_tame(a, p->values, p->n, most);
 }
 
-// Returns the most that a rule adds to a weight or a state, for gradients below g; 0 if
-// that is not known. For adagrad |g| / sqrt(n) is at most 1. For adam |m| / sqrt(v) is at
-// most (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)), by Cauchy and Schwarz, as
-// long as both come from gradients alone.
+// Returns the most that a rule can add to a weight or a state, for gradients of
+// magnitudes below g; 0 if that is not known. For adagrad, |g| / sqrt(n) is at most 1.
+// For adam, |m| / sqrt(v) is at most (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 /
+// beta2)), by the Cauchy-Schwarz inequality, if m and v come from gradients alone.
 static double growth(const struct store *s, const struct rule_params *r, double g)
 {
     double lr = fabs((double)r->lr), b1 = (double)r->beta1, b2 = (double)r->beta2;
@@ -195,7 +197,8 @@ static double growth(const struct store *s, const struct rule_params *r, double 
     return 0;
 }
 
-// The proofs of accessor_rules_tame also hold for numbers twice as large.
+// Growth up to a factor of two is allowed, because the proofs of accessor_rules_tame also
+// hold for numbers twice as large.
 bool store_grows_slowly(struct store *s, const struct store_push *p,
                         const struct rule_params *rules, float most)
 {

@@ -51,7 +51,8 @@ static size_t sorted(struct store *s, uint64_t *keys, size_t n)
 
 enum { KEYS = 64 };
 
-// A second push of a large value makes one key's weight infinite.
+// Checks a push of a large value that would make one key's weight infinite: it must
+// change nothing in the key's partition and in later partitions.
 static void overflow(const char *settings, float large)
 {
     struct store *s = stores_open(settings, 3);
@@ -77,7 +78,7 @@ static void overflow(const char *settings, float large)
         assert_int_equal(i < done, store_partition(s, keys[i]) < p);
     assert_true(pulled(s, keys[0], NULL) != first);
     assert_true(pulled(s, keys[odd], NULL) == before && pulled(s, last, NULL) == end);
-    values[odd] = 1; // a small value is applied
+    values[odd] = 1; // with a small value for this key the push is applied
     assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, &done));
     assert_true(isfinite(pulled(s, keys[odd], NULL)));
     store_close(s);
@@ -91,8 +92,7 @@ static void test_weights(void **state)
     overflow("accessor=plain; dim=1; rule=sum; init=1", -FLT_MAX / 1.5f);
 }
 
-// A row that would have been made by a push with an infinite result does not exist
-// afterwards.
+// If a push would make a row with an infinite value, the row does not exist afterwards.
 static void test_new_rows(void **state)
 {
     (void)state;
@@ -109,8 +109,8 @@ static void test_new_rows(void **state)
     store_close(s);
 }
 
-// If the square of a gradient exceeds the range of a float, the row does not change; the
-// next gradient changes it again.
+// If the square of a gradient exceeds the range of a float, the gradient does not change
+// the row; later gradients still do.
 static void test_states(void **state)
 {
     static const char *const rules[] = {"adagrad:lr=0.1", "adam:lr=0.1",
@@ -134,7 +134,8 @@ static void test_states(void **state)
     }
 }
 
-// Whole rows: deltas that are added, and rows that are loaded.
+// Deltas that would make rows infinite are refused, and so are loaded rows that are not
+// finite.
 static void test_whole_rows(void **state)
 {
     (void)state;
@@ -153,7 +154,8 @@ static void test_whole_rows(void **state)
     store_close(s);
 }
 
-// A store that watches its rows and one that keeps copies have the same bits.
+// A store that watches its rows and a store that copies rows before each push
+// end with the same bits.
 static void test_same(void **state)
 {
     static const char *const rules[] = {"sum",         "sgd",      "adagrad", "adam",
@@ -192,8 +194,8 @@ static void test_same(void **state)
     }
 }
 
-// A model: each row is one weight, to which pushes are added partition by partition. A
-// row that would not stay finite ends the push before its partition.
+// A model of a store: each row is one weight, to which pushes are added partition by
+// partition. If a row would not stay finite, the push ends before the row's partition.
 enum { MANY = 20000 };
 
 struct sums {
@@ -226,8 +228,8 @@ static void compare(struct store *s, const struct sums *m, const uint64_t *keys,
         assert_true(got[i] == m->row[keys[i]]);
 }
 
-// Repeats a refused push with smaller values for the refused keys, like a user
-// who clips gradients.
+// Compares random pushes to a store with the model. After a refusal, pushes again with
+// smaller values for the refused keys, like a user who clips gradients.
 static unsigned against_model(const char *settings, float sign, size_t n_keys,
                               unsigned rounds)
 {
@@ -307,7 +309,8 @@ static void test_left_out(void **state)
             assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, NULL));
             left_out += KEYS - n;
             assert_int_equal(left_out, store_stats(s).left_out);
-            size_t bad = 0; // the log names only the first such key
+            size_t bad = 0; // first key whose update was left out: only this key is
+                            // reported
             while (bad < KEYS && values[bad] < 2)
                 bad++;
             assert_int_equal(bad < KEYS, store_take_left_out(s, &first));

@@ -20,7 +20,7 @@ enum { LIMIT = 16, PER_UNIT = 1 << 14, BINS = 2 * LIMIT * PER_UNIT };
 struct synth_score {
     uint64_t n;
     double loss;
-    uint64_t count[2][BINS]; // number of scores in each bin, for each label
+    uint64_t count[2][BINS]; // for each label, the number of scores in each bin
 };
 
 int synth_score_open(struct synth_score **ret, struct err *e)
@@ -43,8 +43,9 @@ void synth_score_add(struct synth_score *s, double score, bool label)
     s->loss -= maths_log(maths_sigmoid(label ? score : -score));
 }
 
-// Sums for the AUC, the fraction of pairs (positive, negative) that are in the right order.
-// Each bin adds its number of examples of both classes, or the expected numbers.
+// Sums for the AUC, which is the fraction of pairs (positive, negative) that are in
+// the right order. Each bin adds its numbers of positive and negative examples, which
+// may be expected numbers.
 struct pairs {
     double positive, negative, right;
 };
@@ -61,7 +62,7 @@ double synth_score_auc(const struct synth_score *s)
     struct pairs p = {0};
     for (size_t i = 0; i < BINS; i++)
         pairs_add(&p, (double)s->count[1][i], (double)s->count[0][i]);
-    return p.right / (p.positive * p.negative); // 0 / 0 is NaN
+    return p.right / (p.positive * p.negative); // NaN (0 / 0) without both classes
 }
 
 double synth_score_expected_auc(const struct synth_score *s)

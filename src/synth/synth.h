@@ -23,7 +23,7 @@
 
 enum {
     SYNTH_NUMERIC = 13,
-    SYNTH_SLOTS = 39, // the numeric slots come first
+    SYNTH_SLOTS = 39, // the first SYNTH_NUMERIC slots are numeric
     SYNTH_LINE_MAX = 1024,
 };
 
@@ -48,7 +48,7 @@ struct synth_example {
     // The integers of the numeric slots; readers of format criteo put number[i] into the
     // bucket value[i].
     uint32_t number[SYNTH_NUMERIC];
-    double linear; // the part of `score` that a linear model could learn
+    double linear; // the part of `score` that comes from linear weights
     double score;  // log-odds of a click
     bool label;
 };
@@ -64,21 +64,20 @@ void synth_draw(const struct synth *s, enum synth_part part, uint64_t i,
 // Writes the example as one line (SYNTH_LINE_MAX bytes of room) and returns its end.
 //   criteo     label, 13 integers, 26 words of six hexadecimal digits, separated by tabs; a
 //              missing value is empty
-//   csv        the same, separated by commas, with a header; a numeric slot has the number
-//              of its bucket
+//   csv        the same fields, separated by commas, with a header; a numeric slot has the number of its bucket instead of the integer
 //   libsvm     label index:1 ...; each (slot, value) has an index of its own, from 1
 //              without gaps
 //   libffm     label slot:index:1 ...
-//   multislot  "1 label", then for each slot "1 value", the value's number in the slot, or
-//              "0"
+//   multislot  "1 label", then for each slot "1 value" with the number of the value,
+//   or "0" if it is missing
 char *synth_print(const struct synth *s, enum synth_format format,
                   const struct synth_example *x, char *to);
 const char *synth_header(
-    enum synth_format format);   // the header of a file in csv; "" for other formats
+    enum synth_format format);   // returns the header of a csv file; "" for other formats
 extern const char synth_slots[]; // the slots of format multislot, as a value of --slots
 
-// Computes the area under the ROC curve and the mean loss of scores for drawn labels, in
-// constant memory.
+// Computes the area under the ROC curve (AUC) and the mean logloss of scores with their
+// labels, in constant memory.
 struct synth_score;
 int synth_score_open(struct synth_score **ret, struct err *e);
 void synth_score_close(struct synth_score *s); // `s` may be NULL
@@ -96,7 +95,8 @@ struct synth_options {
     uint64_t rows, test_rows;
     uint64_t seed;
     enum synth_format format;
-    const char *out;      // compressed if it ends in ".gz", ".zst" or ".lz4"
+    const char *out;      // path of the training file, which is compressed if the path
+                          // ends in ".gz", ".zst" or ".lz4"
     const char *test_out; // path of the test file; NULL: none is written
 };
 
@@ -105,14 +105,15 @@ struct synth_summary {
     uint64_t bytes;     // size of the training file
     double seconds;     // time for the training file
     double auc,
-        // Loss of the true model on the test rows, or, without a test file, on the training rows.
+        // Logloss of the planted model on the test rows; without a test file,
+        // on the training rows.
         logloss;
     double expected_auc;
-    double linear_auc; // AUC of the linear part alone: roughly the best that a linear
+    double linear_auc; // AUC of the linear part alone: about the best AUC that a linear
                        // model can reach
 };
 
-// Writes the files; each is complete or absent.
+// Writes the files. After a failure, a file is complete or absent.
 int synth_write(const struct synth_options *o, struct synth_summary *ret, struct err *e);
 
 #endif

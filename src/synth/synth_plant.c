@@ -15,17 +15,18 @@
 #include "base/maths.h"
 #include "base/random.h"
 
-// The parameters of the planted model. They were chosen by training on it, with one pass
-// of AdaGrad: on 0.25, 1 and 4 million rows a factorization machine reached an AUC of
-// 0.746, 0.773 and 0.784, where 0.800 was possible; on 1 million rows a linear model
-// reached 0.727, where 0.738 was possible.
+// The parameters of the planted model. They were chosen by training on its data, with one
+// pass of AdaGrad. On 0.25, 1 and 4 million rows a factorization machine reached an AUC
+// of 0.746, 0.773 and 0.784; the best possible AUC was 0.800. On 1 million rows a linear
+// model reached 0.727, where 0.738 was possible.
 //
-// The variances are those of the log-odds that linear weights and pairs cause.
+// The variances are those of the two parts of the log-odds: the sum of linear weights,
+// and the sum over pairs of latent vectors.
 static const double linear_variance = 1.2;
 static const double pair_variance = 0.62;
 static const double click_rate = 0.25;
-// If a value has this share of its slot's values, its weights are halved; so rare
-// values have little effect.
+// The weights of a value that occurs in this share of examples are halved, and those of
+// rarer values are reduced more, so rare values have little effect.
 static const double linear_rarity = 2e-5;
 static const double latent_rarity = 2e-4;
 
@@ -52,7 +53,7 @@ static const struct recipe {
     {16, 1.3, 1, 2, .5},
     {12, 1.5, 1, 60, .5},
     {24, 1.2, 2, 12, .5},
-    // Categorical slots.
+    // Categorical slots, whose values are words.
     {1460, 1.2, 2, 0, 1},
     {580, 1.2, 3, 0, 1},
     {2000000, 1.45, 8, 3, .3},
@@ -81,10 +82,10 @@ static const struct recipe {
     {100000, 1.35, 8, 44, .4},
 };
 
-// Strengths of the latent dimensions, which differ as in a matrix of real preferences.
+// Strengths of the latent dimensions. They differ, like the singular values of real data.
 static const double dimensions[SYNTH_DIM] = {1, .9, .8, .7, .5, .4, .3, .2};
 
-// Random streams other than the two of enum synth_part.
+// Numbers of random streams, other than the two in enum synth_part.
 enum { STREAM_CALIBRATION = 3, STREAM_WEIGHTS = 16 };
 
 // ---------------------------------------------------------------- distributions
@@ -94,8 +95,7 @@ static double power(double x, double y)
     return maths_exp(y * maths_log(x));
 }
 
-// Returns the value below which the fraction u of the power law lies, by inverting its
-// integral.
+// Returns the u-quantile of a slot's power law, by inverting the integral of the density.
 static double quantile(const struct recipe *r, double u)
 {
     double a = r->offset, b = r->offset + r->size, k = 1 - r->power;
@@ -117,8 +117,8 @@ static void slot_quantiles(struct synth_slot *slot, const struct recipe *r)
     }
 }
 
-// Computes the probability of each value of the head from the quantiles; returns the
-// probability of the tail.
+// Computes the probability of each value of the head (the frequent values, with weights
+// of their own) from the quantiles. Returns the probability of all other values together.
 static double head_probabilities(const struct synth_slot *slot, double *ret_p)
 {
     const uint32_t one = 1u << SYNTH_FRACTION;
@@ -165,7 +165,7 @@ static float *weight_at(struct synth_weights *w, int column)
     return column == 0 ? &w->linear : (float *)&w->latent + (column - 1);
 }
 
-// The variances and covariances of the columns of a slot's weights, with values drawn
+// The variances and covariances of a slot's weights, over values that are drawn
 // by their frequencies.
 struct moments {
     double linear;                       // variance
@@ -196,8 +196,8 @@ static void slot_weights(struct synth_slot *slot, const struct recipe *r, uint64
     }
 }
 
-// Subtracts the mean of every column, so that a linear model cannot learn from the
-// interactions.
+// Subtracts the mean from each column of a slot's weights, so that a linear model cannot
+// learn anything from the interactions.
 static void slot_centre(struct synth_slot *slot, const double *p, double tail)
 {
     uint32_t n = slot->head + SYNTH_TAIL;
@@ -227,8 +227,9 @@ static void slot_moments(struct synth_slot *slot, const double *p, double tail,
     }
 }
 
-// Returns the variance of the sum over pairs. Slots are independent and centred, so the
-// pairs' variances add up; each is the trace of the product of two covariances.
+// Returns the variance of the sum over pairs of slots. Slots are independent and
+// centred, so the variances of the pairs add up; each is the trace of the product of
+// two covariance matrices.
 static double pairs_variance(const struct moments m[SYNTH_SLOTS])
 {
     double sum = 0;
@@ -248,7 +249,8 @@ static void scale_weights(struct synth *s, const struct moments m[SYNTH_SLOTS])
     double linear = power(linear_variance / variance, 0.5);
     double latent = power(
         pair_variance / pairs_variance(m),
-        // Not 0.5, because a product of two weights contains the factor twice.
+        // 0.25 and not 0.5, because each product of two weights contains the factor
+        // twice.
         0.25);
     for (int i = 0; i < SYNTH_SLOTS; i++) {
         struct synth_slot *slot = &s->slots[i];
@@ -300,8 +302,8 @@ static void slot_init(struct synth_slot *slot, const struct recipe *r, uint64_t 
     slot_quantiles(slot, r);
 }
 
-// `scratch` has room for the probabilities of a head and for the scores of the
-// calibration.
+// Sets all parameters of the model. `scratch` has room for the probabilities of a head
+// and for the scores of the calibration.
 static void plant(struct synth *s, double *scratch)
 {
     double *p = scratch;

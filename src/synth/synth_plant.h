@@ -10,24 +10,25 @@ enum {
     SYNTH_DIM = 8,
     SYNTH_QUANTILES = 1024, // parts of a slot's distribution with equal probability
     SYNTH_HEAD = 1 << 15,   // values of a slot that have their own weights
-    // The number of weights that all other values share by hash. For a model that sees
-    // each of these values only once or twice, they are as good as weights of their own.
+    // The number of weights that all other values of a slot share by hash. A model
+    // sees each of these values only once or twice, so it cannot tell shared
+    // weights from own ones.
     SYNTH_TAIL = 1 << 10,
     SYNTH_FRACTION = 8, // fractional bits of a quantile
 };
 
 typedef float synth_v8 __attribute__((vector_size(32)));
 
-// The weights of a value; the struct is one cache line.
+// The weights of a value. The struct has the size of a cache line.
 struct synth_weights {
     synth_v8 latent;
     float linear;
     float unused[7];
 };
 
-// A quantile of a slot, whose values are sorted by frequency. Quantile q covers the
-// values [low, low + width) in units of 2^-SYNTH_FRACTION, all equally likely: a power
-// law of 1024 straight pieces.
+// A quantile of a slot's distribution; the values of the slot are sorted by frequency.
+// The quantile covers the values [low, low + width), in units of 2^-SYNTH_FRACTION, all
+// equally likely. So 1024 steps approximate the power law.
 struct synth_quantile {
     uint32_t low, width;
 };
@@ -35,7 +36,8 @@ struct synth_quantile {
 struct synth_slot {
     uint32_t size;
     uint32_t head;     // min(size, SYNTH_HEAD)
-    uint32_t missing;  // number of examples out of 2048 in which the value is missing
+    uint32_t missing;  // number of examples in 2048, on average, in which the slot has no
+                       // value
     uint32_t index;    // index of value 0 in libsvm and libffm
     uint32_t scramble; // selects the bijection from a categorical slot's values to words
     // The weights of the head, then SYNTH_TAIL weights of all other values.

@@ -19,7 +19,7 @@
 #include "os/file.h"
 #include "synth/synth_plant.h"
 
-static struct synth *synth; // its seed is 1
+static struct synth *synth; // a model with seed 1, for all tests
 
 static int setup(void **state)
 {
@@ -50,7 +50,7 @@ static uint64_t hash_of(const struct synth *s, enum synth_format format,
     return hash_bytes(text, (size_t)(to - text), 0);
 }
 
-// The bytes never change: other versions and other machines make the same files.
+// The same seed makes the same bytes in all versions and on all machines.
 static void test_golden(void **state)
 {
     (void)state;
@@ -101,8 +101,8 @@ static void split(const struct synth_example *x, enum synth_format format, char 
     assert_string_equal(l->field[0], x->label ? "1" : "0");
 }
 
-// The bucket of a number in criteo data (libffm's preprocessing): above 2,
-// floor(ln(n)^2).
+// Returns the bucket of a number in criteo data, as libffm's preprocessing computes it: 2
+// + floor(ln(n)^2) for numbers above 2.
 static uint32_t bucket_of(uint32_t n)
 {
     return n <= 2 ? n : 2 + (uint32_t)floor(log(n) * log(n));
@@ -152,8 +152,8 @@ static void check_pairs(const struct synth_example *x)
     assert_int_equal(k, svm.n);
 }
 
-// Checks the multislot line word by word: the label, and for each slot the count and the
-// value.
+// Checks the line in format multislot word by word: the label, and for each slot the
+// number of values (0 or 1) and the value.
 static void check_slots(const struct synth_example *x)
 {
     char text[SYNTH_LINE_MAX], *at = text;
@@ -195,7 +195,7 @@ static int compare_words(const void *a, const void *b)
 static void test_words(void **state)
 {
     (void)state;
-    enum { N = 50000, SLOT = 15 }; // a slot of two million values
+    enum { N = 50000, SLOT = 15 }; // SLOT has two million values
     char(*words)[6] = mem_array(N, sizeof(*words));
     struct synth_example x;
     synth_draw(synth, SYNTH_TRAIN, 0, &x);
@@ -246,8 +246,8 @@ static void test_plant(void **state)
     synth_score_close(linear);
 }
 
-// Frequencies fall as a power of the rank: the first value of a slot of two million is
-// frequent, and most values are rare.
+// Frequencies of values fall as a power of their rank: in a slot with two million values,
+// the first value is frequent, and most values are rare.
 static void test_frequencies(void **state)
 {
     (void)state;
@@ -360,7 +360,8 @@ static void test_files(void **state)
     }
 }
 
-// With a limit on the file's size, the same system call fails as on a full disk.
+// The test limits the size of files, so that the write fails in the same system
+// call as on a full disk.
 static void test_disk_full(void **state)
 {
     (void)state;

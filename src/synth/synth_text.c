@@ -18,18 +18,19 @@ static char *put_number(char *to, uint32_t x)
     return to;
 }
 
-// Writes six hexadecimal digits of a bijection of 24-bit numbers, so that different
-// values have different words that look like hashes. Writes eight bytes, of which six are
-// kept.
+// Writes a value as a word of six hexadecimal digits that looks like a hash. A bijection
+// of 24-bit numbers gives different values different words. The function writes eight
+// bytes, of which the caller keeps six.
 static char *put_word(char *to, uint32_t value, uint32_t scramble)
 {
     uint32_t x = (value ^ scramble) & 0xffffff;
-    x = x * 0x9e3779u & 0xffffff; // odd factors and shifted xors are invertible
+    x = x * 0x9e3779u & 0xffffff; // multiplying by an odd number, and xor with shifted
+                                  // bits, are invertible
     x ^= x >> 13;
     x = x * 0xd1b54bu & 0xffffff;
     x ^= x >> 11;
-    // Spreads the nibbles over bytes, with the first digit in the lowest byte: splits the
-    // number into halves, and each half into thirds.
+    // Spreads the six nibbles over bytes, with the first digit in the lowest byte: splits
+    // the number into two halves, and each half into three nibbles.
     const uint64_t first = 0x0f00000f;
     uint64_t halves = x >> 12 | (uint64_t)(x & 0xfff) << 24;
     uint64_t n = (halves >> 8 & first) | (halves >> 4 & first) << 8 |

@@ -18,7 +18,8 @@ enum {
     RISE_BITS = 16,
 };
 
-// Sanitizers reserve shadow memory for all mapped addresses, so an index reserves fewer.
+// Most bytes of addresses that an index reserves. They are fewer under sanitizers, which
+// need shadow memory for all mapped addresses.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define RESERVE_MAX ((uint64_t)64 << 20)
 #else
@@ -27,14 +28,15 @@ enum {
 #define RESERVE_MIN ((uint64_t)4 << 20)
 
 enum {
-    INDEXES = 4 * 16, // number of indexes of a run: tables times stripes
-    SHARE = 4,        // all indexes together take 1/4 of limited addresses
+    INDEXES = 4 * 16, // assumed number of indexes in a process: tables times stripes
+    SHARE = 4,        // all indexes together take 1/4 of the addresses, if these are
+                      // limited
 };
 
-// Returns the most bytes of addresses that a stripe reserves: a quarter of the memory's
-// size, since address space costs nothing. If the process has a limit on addresses
-// (ulimit -v), all indexes together reserve a quarter of it in equal parts, which leaves
-// most addresses for rows and data.
+// Returns the most bytes of addresses that the index of a stripe reserves: a quarter of
+// the memory's size, because addresses cost nothing. If the process has a limit on
+// addresses (ulimit -v), all indexes together reserve a quarter of the limit, in equal
+// parts, which leaves most addresses for rows and data.
 static uint64_t most_addresses(void)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -53,10 +55,11 @@ static bool are_free(uint64_t bytes)
     return p != NULL;
 }
 
-// Reserves addresses for an index and returns their bytes, 0 on failure. Addresses may
-// run out without a stated limit (emulators, valgrind), and an index that took all of
-// them would leave none for rows and answers. So an index reserves its full size only if
-// SHARE times that size is free, and otherwise 1/SHARE of the free addresses.
+// Reserves addresses for an index. Returns their number in bytes; 0 on failure.
+// Under emulators and valgrind, addresses may run out even without a limit, and an
+// index that took all of them would leave none for rows and answers. So an index
+// reserves its full size only if SHARE times that size is free, and otherwise
+// 1/SHARE of the free addresses.
 static uint64_t index_reserve_addresses(void **ret)
 {
     uint64_t bytes = most_addresses(), room = SHARE * bytes;
@@ -144,8 +147,8 @@ static uint32_t get_slot(const struct index_line *line, uint32_t slot)
     return atomic_load_explicit(&line->slot[slot], memory_order_relaxed);
 }
 
-// Returns the first free slot of a line. It has no branches, since the CPU could not
-// predict the slot.
+// Returns the first free slot of a line. It has no branches, because the CPU
+// could not predict them.
 static uint32_t free_slot(const struct index_line *line)
 {
     uint32_t empty = 1u << INDEX_SLOTS;
@@ -186,7 +189,7 @@ static bool growing(const struct index *ix)
     return index_get(&ix->n) != index_get(&ix->m);
 }
 
-// Called when all entries of the bucket at the frontier have moved: ends the round of
+// Called when all entries of the bucket at the frontier have moved. Ends the round of
 // growth if this was the last bucket.
 static void end_round(struct index *ix)
 {
@@ -219,8 +222,8 @@ void index_reserve(struct index *ix, uint64_t entries)
     index_change_end(ix);
 }
 
-// The old entries (those under n) of the bucket at the frontier that a visit finds in a
-// line.
+// The entries of the bucket at the frontier that a visit finds in one line. They are old
+// entries, at the places for n lines; moved entries are at the places for m lines.
 struct found {
     uint32_t n;      // number of entries in the bucket
     uint32_t before; // number of old entries whose home is before the bucket
@@ -275,7 +278,8 @@ static void prefetch_visits(const struct index *ix)
     }
 }
 
-// Moves those entries of the bucket that lie in one line to their places under m.
+// Moves the entries of the bucket at the frontier that are in one line to
+// their places for m lines.
 static int visit(struct index *ix)
 {
     bool opening = ix->left == 0;
@@ -303,7 +307,7 @@ static int visit(struct index *ix)
     return 0;
 }
 
-// Does the part of growing that belongs to one insert.
+// Does the share of the work of growing that is due at one insert.
 static int move_some(struct index *ix)
 {
     uint64_t before = ix->moves;

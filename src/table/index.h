@@ -68,8 +68,8 @@
 
 enum {
     INDEX_SLOTS = 12,
-    INDEX_FULL = 11,  // average number of entries in a line at which the index grows
-    INDEX_ROOMY = 10, // average number of entries for which lines are reserved
+    INDEX_FULL = 11,  // average number of entries per line at which the index grows
+    INDEX_ROOMY = 10, // average number of entries per line that index_reserve plans for
     INDEX_MOVES = 24,
     INDEX_VISITS = 16,
 };
@@ -83,7 +83,7 @@ struct index_line {
 static_assert(sizeof(struct index_line) == 64, "a line is one cache line");
 
 struct index {
-    // Readers read these members without the lock.
+    // Readers read these members without the stripe's lock.
     struct index_line *lines;
     _Atomic uint64_t seq;
     _Atomic uint64_t n, m, frontier;
@@ -95,7 +95,7 @@ struct index {
     uint64_t count;
     uint64_t left;
     uint64_t walk; // the line of the next visit, valid while left > 0
-    uint64_t rise; // 2^16 m / n, while growing
+    uint64_t rise; // 2^16 * m / n while the index grows
     uint32_t mark;
     uint64_t moves, max_moves;
 };
@@ -104,9 +104,9 @@ struct index {
 int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs);
 void index_close(struct index *ix); // a zeroed index is fine
 
-// Gives an index lines for this many entries, so that it need not grow in steps: an empty
-// index at once, another one by a round of growth that begins now. Does nothing if the
-// index grows already or memory is short.
+// Gives an index lines for this many entries, so that it need not grow in steps. An empty
+// index gets them at once, any other index by a round of growth that begins now. Does
+// nothing if the index is already growing or memory is out.
 void index_reserve(struct index *ix, uint64_t entries);
 
 // Returns the number of entries at which the index begins to grow.
@@ -118,7 +118,7 @@ static inline uint64_t index_capacity(const struct index *ix)
 void index_change_begin(struct index *ix);
 void index_change_end(struct index *ix);
 
-// The place of an entry, valid until the next change.
+// The place of an entry in an index, valid until the next change of the index.
 struct index_place {
     uint64_t at;
     uint32_t slot;
@@ -126,17 +126,17 @@ struct index_place {
 };
 
 // Only the holder of the stripe's lock may call these functions. index_search finds the
-// entry of a key. index_insert inserts a key that the index does not have yet;
-// TUG_ENOMEM: nothing was inserted. index_erase removes the entry at a place that
+// entry of a key. index_insert inserts a key that the index does not have yet; if it
+// returns TUG_ENOMEM, nothing was inserted. index_erase removes the entry at a place that
 // index_search has returned.
 bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
                   struct index_place *ret_place);
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle);
 void index_erase(struct index *ix, uint64_t hash, const struct index_place *place);
 
-// The values of an index that a reader without the lock needs, and that it reads once for
-// many keys. With an outdated view, keys may not be found; the reader notices this by
-// index.seq, which has changed.
+// A reader's copy of those members of an index that it needs without the lock. It is made
+// once for many keys. With an outdated copy, keys may not be found; the reader notices
+// this because index.seq has changed.
 struct index_view {
     struct index_line *lines;
     uint64_t n, m, frontier;
@@ -158,8 +158,8 @@ static inline uint64_t index_bucket(uint64_t hash, uint64_t n_lines)
     return (uint64_t)(((unsigned __int128)(hash << 16) * n_lines) >> 64);
 }
 
-// Returns the home line of a hash. The function has no branch, since the CPU could not
-// predict on which side of the frontier a hash lies.
+// Returns the home line of a hash. The function has no branch, because the CPU could not
+// predict on which side of the frontier a hash is.
 static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
 {
     uint64_t under_n = index_bucket(hash, v->n);
@@ -167,8 +167,8 @@ static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
     return under_n >= v->frontier ? under_m : under_n;
 }
 
-// Returns whether a key that was not found is certainly missing. A key of the bucket at
-// the frontier may lie at its old or its new place.
+// Returns whether a key that was not found is certainly not in the index. A key of the
+// bucket at the frontier may be at its old or its new place.
 static inline bool index_still(const struct index *ix, const struct index_view *v,
                                uint64_t hash)
 {
@@ -184,8 +184,8 @@ static inline uint8_t index_tag(uint64_t hash)
 #if defined(__SSE2__) && !RELAXED_SCALAR
 
 // Returns the slots whose tags match, as one bit for each slot. A concurrent change may
-// tear the load of 16 bytes, but not within a tag; the result is then outdated, which the
-// reader notices by seq as for any outdated read.
+// tear the load of 16 bytes, but not within a tag. The reader notices a torn load by the
+// change of seq, like any outdated read.
 static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
 {
     __m128i tags = _mm_load_si128((const __m128i *)(const void *)line->tags);
@@ -200,8 +200,8 @@ static inline uint32_t index_match_slot(uint64_t match)
 
 #else
 
-// Returns a word with 0x80 in every byte where `word` has the tag. It is exact, since
-// bytes do not borrow from each other.
+// Returns a word with 0x80 in every byte in which `word` has the tag, and 0 in the
+// others. This is exact, because no byte borrows from another.
 static inline uint64_t index_equal_bytes(uint64_t word, uint8_t tag)
 {
     const uint64_t low7 = 0x7f7f7f7f7f7f7f7full;
@@ -209,8 +209,8 @@ static inline uint64_t index_equal_bytes(uint64_t word, uint8_t tag)
     return ~(((x & low7) + low7) | x | low7);
 }
 
-// Returns the slots whose tags match: bit 8k + 7 stands for slot k < 8, bit 8k + 6 for
-// slot 8 + k.
+// Returns the slots whose tags match, as bits: bit 8k + 7 for slot k < 8, bit
+// 8k + 6 for slot 8 + k.
 static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
 {
     uint64_t a = atomic_load_explicit(&line->tags[0], memory_order_acquire);
@@ -231,7 +231,7 @@ static inline uint32_t index_overflow(const struct index_line *line)
     return (uint32_t)(atomic_load_explicit(&line->tags[1], memory_order_acquire) >> 32);
 }
 
-// Returns the handle in a slot, TABLE_NONE if the slot is empty.
+// Returns the handle in a slot; TABLE_NONE if the slot is empty.
 static inline uint32_t index_handle(const struct index_line *line, uint32_t slot)
 {
     uint32_t word = atomic_load_explicit(&line->slot[slot], memory_order_acquire);
