@@ -477,11 +477,7 @@ static void test_no_memory_loses_nothing(void **state)
 static void test_removed_rows_come_back(void **state)
 {
     (void)state;
-    enum {
-        KEY = 7,
-        SHOWS = 15
-    };  // SHOWS is the number of shows that gives a score of
-        // 1.5
+    enum { KEY = 7, SHOWS = 15 }; // SHOWS shows give a score of 1.5
     for (uint32_t unseen = 0; unseen < 20; unseen += 19) {
         struct store *s = stores_open("accessor=ctr; dim=2; base-threshold=1.5; "
                                       "delta-threshold=0.25; decay=0.99",

@@ -121,8 +121,8 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
     return 0;
 }
 
-// A budget must see all rows of a partition, and cold rows are handled together
-// with their partition.
+// Returns false for a store with a budget, which must see all rows of a partition, and
+// for a store with a cold tier, whose rows are handled together with their partition.
 bool store_turns_rows(const struct store *s, uint32_t p)
 {
     return s->admin_at < s->n_parts && s->parts[p].admin != s->admin_number &&

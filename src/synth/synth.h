@@ -64,12 +64,13 @@ void synth_draw(const struct synth *s, enum synth_part part, uint64_t i,
 // Writes the example as one line (SYNTH_LINE_MAX bytes of room) and returns its end.
 //   criteo     label, 13 integers, 26 words of six hexadecimal digits, separated by tabs; a
 //              missing value is empty
-//   csv        the same fields, separated by commas, with a header; a numeric slot has the number of its bucket instead of the integer
+//   csv        the same, separated by commas, with a header; a numeric slot has the number
+//              of its bucket
 //   libsvm     label index:1 ...; each (slot, value) has an index of its own, from 1
 //              without gaps
 //   libffm     label slot:index:1 ...
-//   multislot  "1 label", then for each slot "1 value" with the number of the value,
-//   or "0" if it is missing
+//   multislot  "1 label", then for each slot "1 value" with the number of the value, or
+//              "0" if the value is missing
 char *synth_print(const struct synth *s, enum synth_format format,
                   const struct synth_example *x, char *to);
 const char *synth_header(

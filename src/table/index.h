@@ -90,7 +90,8 @@ struct index {
 
     // The stripe's lock guards the members from here on.
     const struct table_slabs *slabs; // the rows, which hold the keys
-    uint64_t reserved, committed;    // bytes
+    uint64_t reserved, committed;    // bytes of reserved addresses, and of committed
+                                     // memory
     uint64_t end; // lines [0, end) may be used; their memory is committed
     uint64_t count;
     uint64_t left;

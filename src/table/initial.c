@@ -11,7 +11,11 @@
 #include "base/maths.h"
 #include "base/random.h"
 
-enum { NUMBERS_MAX = 5, TRIES = 1000 }; // NUMBERS_MAX: the most numbers of a form
+enum {
+    NUMBERS_MAX = 5,
+    TRIES = 1000
+}; // NUMBERS_MAX: the largest number of numbers in a
+    // text
 #define TRUNCATED_AT 2.0
 
 // The text forms, for parsing and messages.
@@ -76,8 +80,8 @@ static int initial_check(const struct initial *x, const char *text, struct err *
         return err_set(
             e, TUG_EUSAGE,
             "initial values '%.200s': the standard deviation must not be negative", text);
-    // Outside these bounds, TRIES random numbers would probably not include a value in
-    // the range.
+    // If the range is too narrow or too far from the mean, TRIES random numbers
+    // might all be outside it.
     if (x->kind == INITIAL_TRUNCATED_GAUSSIAN &&
         !(x->low < x->high && x->low < 3 && x->high > -3 && x->high - x->low >= 0.01))
         return err_set(
@@ -126,8 +130,8 @@ int initial_parse(const char *text, struct initial *ret, struct err *e)
     return initial_check(ret, text, e);
 }
 
-// Returns a normally distributed number (Marsaglia's polar method). Each try uses two
-// uniform numbers; *at counts the tries.
+// Returns a normally distributed number (Marsaglia's polar method). Each try of the
+// method uses two uniform numbers; *at counts the tries.
 static double normal(uint64_t seed, uint64_t stream, uint64_t index, uint64_t *at)
 {
     for (;;) {

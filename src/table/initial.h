@@ -32,7 +32,8 @@ enum initial_kind {
 
 struct initial {
     enum initial_kind kind;
-    // constant: a is the value; uniform: low and high; else mean and standard deviation.
+    // Constant: a is the value. Uniform: a and b are the bounds. Otherwise a is the mean
+    // and b the standard deviation.
     double a, b;
     double low, high; // for truncated: bounds in standard deviations from the mean
     uint64_t seed;
@@ -40,7 +41,7 @@ struct initial {
 
 int initial_parse(const char *text, struct initial *ret, struct err *e);
 
-// Writes the initial values with the indexes [first, first + n) of a stream.
+// Writes the initial values [first, first + n) of a random stream.
 void initial_fill(const struct initial *x, uint64_t seed, uint64_t stream, uint64_t first,
                   size_t n, float *ret);
 

@@ -41,7 +41,7 @@ static void near(double x, double y, double within)
         fail_msg("%.6f is not within %g of %g", x, within, y);
 }
 
-// The bounds of the differences are five standard errors.
+// Means and deviations may differ from the expected ones by five standard errors.
 static void test_moments(void **state)
 {
     (void)state;
@@ -56,7 +56,8 @@ static void test_moments(void **state)
     near(m.deviation, 0.5, 0.005);
     m = draw("truncated-gaussian:0,1");
     near(m.mean, 0, 5 / sqrt(N));
-    // The deviation of a normal distribution that is cut at two deviations.
+    // 0.8796 is the standard deviation of a standard normal distribution
+    // that is cut at -2 and 2.
     near(m.deviation, 0.8796, 0.01);
     assert_true(m.low >= -2 && m.low < -1.98 && m.high <= 2 && m.high > 1.98);
     m = draw("truncated-gaussian:1,2,0,1");
@@ -98,7 +99,7 @@ static void test_pieces_are_the_whole(void **state)
             initial_fill(&x, 7, 3, at, n, pieces + at);
         }
         assert_memory_equal(pieces, values, sizeof(pieces));
-        initial_fill(&x, 7, 4, 0, N, pieces); // another variable gets other values
+        initial_fill(&x, 7, 4, 0, N, pieces); // another random stream has other values
         assert_memory_not_equal(pieces, values, sizeof(pieces));
     }
 }

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 
 struct table_reader {
-    // Every pin writes this member, so it has a cache line of its own.
+    // Every pin writes `epoch`, so it begins a cache line that no other thread writes.
     _Alignas(64) _Atomic uint64_t epoch;
     struct reclaim *reclaim;
     struct table_reader *next;
@@ -89,12 +89,12 @@ void table_pin(struct table_reader *t)
     atomic_store_explicit(&t->epoch, now, memory_order_relaxed);
     atomic_fetch_add_explicit(
         epoch, 0,
-        // The touch of the counter, by which pins and erases are ordered (reclaim.h).
+        // Touches the counter, which orders pins and erases (reclaim.h).
         memory_order_acq_rel);
 }
 
-// Unpins a reader. The release makes the reader's accesses to rows come before
-// the reuse of the rows.
+// Unpins a reader. The release order makes the reader's accesses to rows come before
+// any reuse of these rows.
 void table_unpin(struct table_reader *t)
 {
     atomic_store_explicit(&t->epoch, 0, memory_order_release);
@@ -105,7 +105,7 @@ uint64_t reclaim_stamp(struct reclaim *r)
     return atomic_fetch_add_explicit(&r->epoch, 1, memory_order_acq_rel);
 }
 
-// Computes the horizon: rows with stamps below it may be reused.
+// Computes the horizon: erased rows with stamps below it may be reused.
 static uint64_t horizon_of(struct reclaim *r)
 {
     uint64_t horizon = atomic_fetch_add_explicit(&r->epoch, 0, memory_order_acq_rel);

@@ -24,7 +24,7 @@
 #include "table/table.h"
 
 struct reclaim {
-    // Counts from 1, because epoch 0 of a reader means that the reader is not pinned.
+    // Counts from 1, because a reader with epoch 0 is not pinned.
     _Atomic uint64_t epoch;
     pthread_mutex_t lock; // guards the list of readers
     struct table_reader *readers;
@@ -40,26 +40,26 @@ struct reclaim *table_reclaim(struct table *t);
 
 int reclaim_join(struct reclaim *r, struct table_reader **ret, struct err *e);
 
-// Returns the stamp for rows that were just taken out of the index, and advances the
-// epoch.
+// Returns the stamp for rows that were just taken out of the index. Advances the epoch.
 uint64_t reclaim_stamp(struct reclaim *r);
 
 // The erased rows of a stripe that wait to be reused, oldest first; the stripe's lock
-// guards them. The list does not use the memory of the rows, since readers may still
-// compare the keys in them. A block of the list has the stamp of its youngest row.
+// guards them. The list is not kept in the memory of the rows, because readers may
+// still compare the keys there. All rows in a block of the list have the stamp of the
+// row that was erased last.
 struct limbo_block;
 
 struct limbo {
     struct limbo_block *first, *last;
-    // An empty block that is not freed, so that alternating pushes and pops at a block's
-    // end do not allocate.
+    // An empty block that is kept, so that alternating pushes and pops at the end of a
+    // block do not allocate memory each time.
     struct limbo_block *spare;
-    uint64_t horizon; // the horizon when it was last computed
+    uint64_t horizon; // the horizon as last computed: see limbo_refresh
 };
 
 void limbo_close(struct limbo *l);
 
-// Adds a row. If memory is short, the row is not reused until the table is closed.
+// Adds a row. If memory is out, the row is never reused.
 void limbo_push(struct limbo *l, uint32_t handle, uint64_t stamp);
 
 // Returns a row that may be reused because its stamp is below l->horizon; TABLE_NONE if

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 
 enum {
-    SLAB_BYTES_MIN = 2 << 20, // the size of a huge page
+    SLAB_BYTES_MIN = 2 << 20, // a huge page of 2 MiB
     SLAB_ROWS_MIN = 64,
     SLABS_MAX = 1 << 20,
     CHUNK_ROWS_MAX = 64,
@@ -111,8 +111,7 @@ static int map_extent(struct slabs *s)
 static int take_locked(struct slabs *s, uint32_t *ret_first)
 {
     uint64_t first = slabs_end(s);
-    // The last handle stays unused, because an index entry holds the handle + 1 in 31
-    // bits.
+    // The largest handle stays unused, because an index entry has handle + 1 in 31 bits.
     if (first + s->chunk_rows >= TABLE_MAX_ROWS)
         return TUG_ENOMEM;
     if (first == (uint64_t)s->mapped * s->slab_rows)

@@ -28,7 +28,7 @@
 #include "table/table.h"
 
 struct slabs {
-    char **slab; // the directory
+    char **slab; // the address of each slab
     _Atomic uint64_t *live;
     uint64_t slab_bytes;
     uint32_t slab_rows;
@@ -36,7 +36,7 @@ struct slabs {
     uint32_t max_slabs;
 
     pthread_mutex_t lock;
-    uint32_t mapped;           // number of slabs that have an address
+    uint32_t mapped;           // number of slabs whose memory is mapped
     _Atomic uint64_t next_row; // the first handle that was not given out yet
 };
 
@@ -55,11 +55,11 @@ static inline uint64_t slabs_end(const struct slabs *s)
     return atomic_load_explicit(&s->next_row, memory_order_relaxed);
 }
 
-// Returns the bytes of the slabs from which rows were given out.
+// Returns the number of bytes of the slabs from which rows were given out.
 uint64_t slabs_bytes(const struct slabs *s);
 
-// Marks a row as live. The operation is atomic, since rows of other stripes may have bits
-// in the same word.
+// Marks a row as live. The operation is atomic, because rows of other stripes may have
+// bits in the same word.
 static inline void slabs_set_live(struct slabs *s, uint32_t handle)
 {
     atomic_fetch_or_explicit(&s->live[handle >> 6], 1ull << (handle & 63),

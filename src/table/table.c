@@ -24,15 +24,18 @@
 #include "base/random.h"
 
 enum {
-    CHUNK = 1024, // keys that are searched, then created, together
-    BLOCK = 8,    // keys that do one step together
-    // Keys between two steps of a block, so that prefetched memory has time to arrive.
+    CHUNK = 1024, // number of keys that are searched together, and then made rows for
+                  // together
+    BLOCK = 8,    // number of keys that take a step of the search together
+    // Number of keys between two steps of a block, so that prefetched
+    // memory has time to arrive.
     LAG = 24,
 };
 
 static_assert(CHUNK <= UINT16_MAX && LAG % BLOCK == 0, "which[] is 16 bits");
 
-// The state of the search for a key of `rest`: `which` is the key's position in `keys`.
+// The state of the search for a key of search.rest. `which` is the key's
+// position in search.keys.
 struct probe {
     const struct index_line *line; // the line that is being searched
     uint64_t match; // matching slots of the line that were not compared yet
@@ -43,7 +46,7 @@ struct probe {
 struct search {
     const struct table *t;
     const uint64_t *keys;
-    uint32_t *handles; // the candidates; in the end the results
+    uint32_t *handles; // the first candidates; in the end the results
     uint32_t n;
     uint32_t n_rest, n_missing;
     struct index_view view[TABLE_STRIPES];
@@ -54,8 +57,8 @@ struct search {
     struct probe probe[CHUNK];
 };
 
-// Prefetches into the second-level cache, where a core can have more open loads than in
-// the first (measured: 5.4 instead of 8.1 ns a line).
+// Prefetches into the second-level cache, because a core can have more pending loads
+// there than in the first-level cache (measured: 5.4 instead of 8.1 ns a line).
 static void prefetch(const void *p)
 {
     __builtin_prefetch(p, 0, 2);
@@ -71,8 +74,8 @@ static uint64_t row_key(struct table_slabs s, uint32_t handle)
     return __atomic_load_n(row_start(s, handle), __ATOMIC_RELAXED);
 }
 
-// The three steps are inlined with a constant number of keys, so that their loops are
-// unrolled.
+// The functions of the three steps are inlined with a constant number of keys, so that
+// the compiler unrolls their loops.
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 // The loops that prefetch do nothing else: while a prefetch waits for the
@@ -153,8 +156,8 @@ static bool next_candidate(struct probe *p, uint32_t *ret_handle)
     return true;
 }
 
-// Does one step of the search for each of the n keys that are retried, and prefetches the
-// memory for its next step.
+// Does one step of the search for each of the n keys that still have candidates, and
+// prefetches the memory for the next step.
 static uint32_t step_probes(struct search *x, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
@@ -182,8 +185,8 @@ static uint32_t block_length(const struct search *x, uint32_t at)
     return x->n - at < BLOCK ? x->n - at : BLOCK;
 }
 
-// Does the same three steps at the beginning and the end of a batch, where only some of
-// the three blocks exist.
+// Does the three steps at the beginning and the end of a batch, where some of the
+// three blocks have no keys.
 static void search_edge(struct search *x, uint32_t at)
 {
     if (at < x->n)
@@ -251,7 +254,8 @@ void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_h
 
 // The missing keys of a chunk, sorted by stripe.
 struct selection {
-    uint32_t begin[TABLE_STRIPES + 1]; // where each stripe's keys begin in `which`
+    uint32_t begin[TABLE_STRIPES + 1]; // index in `which` at which each stripe's keys
+                                       // begin
     uint16_t which[CHUNK];
 };
 
@@ -275,7 +279,7 @@ void table_random_columns(const struct table *t, uint64_t key, uint32_t column,
 {
     for (uint32_t i = 0; i < n; i++) {
         float value = low + (high - low) * random_f32(t->random_seed, key, column + i);
-        ret[i] = value < high ? value : low; // rounding may reach high
+        ret[i] = value < high ? value : low; // rounding may give `high`, which is outside
     }
 }
 
@@ -328,8 +332,8 @@ static uint32_t take_row(struct table *t, struct stripe *s)
     return s->next++;
 }
 
-// Writes the key and the initial values of a new row. The row is complete before the
-// index shows it, because index stores are releases (index.h).
+// Writes the key and the initial values of a new row. Readers find the row only when it
+// is complete, because stores to the index have release order (index.h).
 static void write_row(const struct table *t, uint32_t handle, uint64_t key, bool unset)
 {
     float *row = table_row(t->view, handle);
@@ -468,8 +472,8 @@ static size_t erase_chunk(struct table *t, const uint64_t *keys, uint32_t n)
     uint32_t handles[CHUNK];
     uint16_t all[CHUNK];
     size_t gone = 0;
-    // This search only loads the caches; the lookup whose result counts is done under the
-    // lock.
+    // This search only loads the rows into the cache. The keys are looked up
+    // again under the lock.
     search_run(&found, t, keys, n, handles);
     for (uint32_t i = 0; i < n; i++)
         all[i] = (uint16_t)i;

@@ -30,8 +30,8 @@ enum {
 #define TABLE_NONE UINT32_MAX // "no row" among handles; handles are below TABLE_MAX_ROWS
 #define TABLE_MAX_ROWS ((uint32_t)1 << 31)
 
-// The initial values of columns [begin, begin + count) of a row are uniform in [low,
-// high): counter-based random numbers of (seed, table id, key, column), or the constant
+// The initial values of columns [begin, begin + count) of a row: random numbers, uniform
+// in [low, high), that depend on the seed, table id, key and column only; or the constant
 // `low` if low == high. All other columns begin with 0.
 struct table_init {
     uint32_t begin, count;
@@ -41,7 +41,7 @@ struct table_init {
 struct table_options {
     uint64_t seed;
     uint32_t id;    // number of the table in the model; its random numbers depend on it
-    uint32_t width; // floats in a row, 0 allowed (a set of keys)
+    uint32_t width; // floats in a row; 0: the table is a set of keys
     uint32_t align; // alignment of rows in bytes, a power of two in 8..4096; 0 means 8
     uint32_t partition_bits; // 0..16: partition = mix64(key) >> (64 - bits)
     uint32_t n_inits;
@@ -62,17 +62,18 @@ void table_close(struct table *t); // NULL is fine; all readers must be unpinned
 const struct table_options *table_options(const struct table *t);
 
 // Reserves room in the index of an empty table, so that it need not grow in steps: for
-// each i below 2^bits, there is room for rows[i] keys whose hashes begin with the bits of
-// i. The call is a hint: nothing happens if the table is not empty or memory is short.
+// each i below 2^bits, for rows[i] keys whose hashes begin with the bits of i. Does
+// nothing if the table is not empty or memory is out.
 void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits);
-// Announces `rows` new keys of one partition, to which about one in `of` partitions will
-// be added. Makes room in the index, which need not be empty. The call is a hint, too.
+// Makes room in the index for `rows` new keys of one partition. About one in
+// `of` partitions will be added like this. The index need not be empty. Does
+// nothing if memory is out.
 void table_reserve_partition(struct table *t, uint32_t partition, uint64_t rows,
                              uint32_t of);
 
-// Finds the handles of n keys, TABLE_NONE for keys without a row. Creates no rows, and
-// usually takes no lock. The caller must be pinned (table_pin) while it uses the handles,
-// unless no thread erases rows.
+// Finds the handles of n keys; TABLE_NONE for keys without a row. Creates no rows, and
+// usually takes no lock. If other threads may erase rows, the caller must be pinned
+// (table_pin) while it uses the handles.
 void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
 // Finds the handles of n keys as table_find does, but creates missing rows. A key may
@@ -80,8 +81,8 @@ void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_h
 // the table stays valid.
 int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// Creates rows for keys that the caller has just searched and not found. Their values are
-// undefined: the caller writes them before any thread reads the rows.
+// Creates rows for keys that the caller has just searched and not found. The values of
+// the rows are undefined; the caller must write them before any thread reads the rows.
 int table_rows_unset(struct table *t, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles);
 
@@ -104,7 +105,7 @@ static inline struct table_slabs table_slabs(const struct table *t)
     return *(const struct table_slabs *)(const void *)t;
 }
 
-// Returns the floats of a row. The row's key lies 8 bytes before them.
+// Returns the floats of a row. The row's key is in the 8 bytes before them.
 static inline float *table_row(struct table_slabs s, uint32_t handle)
 {
     return (float *)(void *)(s.slab[handle >> s.shift] +
@@ -116,9 +117,9 @@ static inline uint64_t table_row_key(const float *row)
     return __atomic_load_n((const uint64_t *)(const void *)row - 1, __ATOMIC_RELAXED);
 }
 
-// Prefetch all cache lines of the `bytes` bytes of a row, because most rows are too short
-// for the hardware's prefetcher to notice. table_row_prefetch_rest leaves out the first
-// line, which is in the cache once the row's key was compared.
+// table_row_prefetch prefetches all cache lines of the `bytes` bytes of a row, because
+// most rows are too short for the hardware's prefetcher. table_row_prefetch_rest leaves
+// out the first line, which is in the cache after the row's key was compared.
 static inline void table_row_prefetch_rest(const float *row, size_t bytes)
 {
     enum { LINE = 64, MAX_BYTES = 2048 };
@@ -139,20 +140,20 @@ uint32_t table_handles(const struct table *t);
 // Returns whether a handle that was given out has a row now.
 bool table_is_live(const struct table *t, uint32_t handle);
 
-// Write the initial values of the row of `key`, which a pull of a missing key returns:
-// all `width` floats, or only the columns [begin, begin + n).
+// These functions write the initial values of the row of `key`, which a pull of a key
+// without a row returns: all `width` floats, or only the columns [begin, begin + n).
 void table_first_values(const struct table *t, uint64_t key, float *ret_row);
 void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, uint32_t n,
                          float *ret);
 
-// Writes the random numbers, uniform in [low, high), of columns [column, column + n) of
-// the row of `key`. Columns may lie behind the row's last one; extra rows use such
-// columns.
+// Writes the random numbers, uniform in [low, high), of columns [column, column +
+// n) of the row of `key`. The columns may be beyond the row's last one; extra
+// rows use such columns.
 void table_random_columns(const struct table *t, uint64_t key, uint32_t column,
                           uint32_t n, float low, float high, float *ret);
 
-// A reader. While a reader is pinned, rows that were erased since are not reused. A
-// thread pins its reader for a batch, not for a run.
+// A reader. While a reader is pinned, rows that are erased after the pin are not reused.
+// So a thread pins its reader for one batch, not for a whole run.
 struct table_reader;
 int table_reader_open(struct table_reader **ret, struct table *t, struct err *e);
 void table_reader_close(struct table_reader *r); // NULL is fine
@@ -165,9 +166,9 @@ void table_unpin(struct table_reader *r);
 size_t table_scan(const struct table *t, uint64_t *cursor, uint32_t *ret_handles,
                   size_t max);
 
-// A live row of a table. table_sorted gets all live rows of the partitions [first, first
-// + n), sorted by partition and then by key. The caller frees them with mem_free. No
-// thread may insert or erase meanwhile.
+// An entry for a live row. table_sorted gets the entries of all live rows of the
+// partitions [first, first + n), sorted by partition and then by key. The caller frees
+// the array with mem_free. No thread may insert or erase rows meanwhile.
 struct table_entry {
     uint64_t key;
     uint32_t handle;
@@ -186,14 +187,14 @@ struct table_stats {
     uint64_t row_bytes;   // bytes of the slabs in use
     uint64_t index_bytes; // bytes of the index lines in use
     uint64_t inserts, erases;
-    uint64_t index_moves;     // number of entries that growth has moved in all
-    uint64_t index_max_moves; // the most entries that one insert has moved
+    uint64_t index_moves;     // total number of entries that growth has moved
+    uint64_t index_max_moves; // largest number of entries that one insert has moved
 };
 struct table_stats table_stats(const struct table *t);
 
-// Divides the `bytes` of a table with this many rows of `width` floats. Returns the most
-// bytes that one row takes, with its key and its place in the index. *ret_fixed becomes
-// the bytes that do not depend on the number of rows.
+// Splits the `bytes` of a table with `rows` rows of `width` floats into two parts.
+// Returns the most bytes that one row takes, with its key and its place in the index.
+// Sets *ret_fixed to the bytes that do not depend on the number of rows.
 double table_key_bytes(uint64_t rows, uint64_t bytes, uint32_t width,
                        uint64_t *ret_fixed);
 

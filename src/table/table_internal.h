@@ -19,10 +19,10 @@ enum {
 };
 
 // A stripe: the part of the table for a sixteenth of the hashes, which one lock guards. A
-// thread that holds a stripe's lock may take that of slabs or reclaim, and not the other
-// way round. No thread locks two stripes.
+// thread that holds a stripe's lock may take the lock of slabs or of reclaim, and not the
+// other way round. No thread locks two stripes.
 struct stripe {
-    // On cache lines of its own, since all threads read its head.
+    // On cache lines of its own, because all threads read the first members of the index.
     _Alignas(128) struct index index;
     pthread_mutex_t lock;
     struct limbo limbo;
@@ -34,7 +34,8 @@ struct stripe {
 };
 
 struct table {
-    struct table_slabs view; // must be the first member, as table_slabs() reads it there
+    struct table_slabs view; // must be the first member, because table_slabs() reads it
+                             // there
     struct table_options options;
     uint64_t random_seed;
     struct stripe *stripes;

@@ -112,8 +112,8 @@ void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits)
     }
 }
 
-// Makes room for n more keys, of which those of `share` as many partitions will follow in
-// an empty stripe; in another one as many as half of its keys may follow.
+// Makes room in a stripe for n more keys of a partition. In an empty stripe, `share`
+// partitions of this size are expected; in any other stripe, half as many keys as it has.
 static void reserve_more(struct stripe *s, uint64_t n, uint64_t share)
 {
     uint64_t has = s->index.count, more = has > 0 ? has / 2 : n * share;

@@ -77,7 +77,7 @@ enum { KEYS = 60000, BATCH = 700, ROUNDS = 1500 };
 
 struct model {
     uint64_t key[KEYS];
-    uint32_t handle[KEYS]; // handle of each key's row; TABLE_NONE: no row
+    uint32_t handle[KEYS]; // handle of each key's row; TABLE_NONE if the key has no row
     float value[KEYS];
     size_t rows;
 };
@@ -101,7 +101,8 @@ struct draw {
     uint32_t handle[BATCH];
 };
 
-// Draws a batch of keys, some of them twice. New keys are added round after round.
+// Draws a batch of keys, some of them twice. The set from which keys are drawn
+// grows from round to round.
 static void draw_batch(const struct model *m, uint32_t round, struct draw *d)
 {
     uint32_t known = 100 + (KEYS - 100) / ROUNDS * round;
@@ -174,7 +175,8 @@ static void test_model(void **state)
             check_all(t, m);
     }
     check_all(t, m);
-    assert_true(table_stats(t).index_moves > 2 * KEYS); // the table has grown meanwhile
+    assert_true(table_stats(t).index_moves > 2 * KEYS); // the index has grown several
+                                                        // times
     mem_free(m);
     table_close(t);
 }
@@ -222,8 +224,8 @@ static void test_first_values(void **state)
     }
     assert_true(sum / 2000 > 0.4f && sum / 2000 < 0.6f);
     table_close(t);
-    // Another table id gives other random numbers; the same id gives the same ones, in
-    // any order of the keys.
+    // With another table id the random numbers differ. With the same id they are equal,
+    // in whatever order the keys come.
     float other[6];
     o.id = 10;
     t = open_table(&o);
@@ -370,8 +372,8 @@ static void test_clone(void **state)
     table_close(copy);
 }
 
-// All keys hash to one line of the index, or to its very end: the tail grows, and moves
-// stay bounded.
+// All keys hash to one line of the index, or are dense in one stripe. Inserts still
+// succeed, and the number of moves per insert stays bounded.
 static void test_collisions(void **state)
 {
     (void)state;
@@ -392,7 +394,8 @@ static void test_collisions(void **state)
             uint64_t key = key_of_hash(fills[f].hash + i * fills[f].step);
             assert_int_equal(table_erase(t, &key, 1), 1);
         }
-        // Lets the entries of the other keys move several times.
+        // The index grows by other keys, so the entries of the first keys move several
+        // times.
         for (uint64_t i = 0; i < N; i++) {
             row_of(t, key_of_hash(mix64(i + 1) >> 4));
             uint64_t key = key_of_hash(fills[f].hash + i * fills[f].step);
@@ -404,9 +407,9 @@ static void test_collisions(void **state)
     }
 }
 
-// Measures the bytes per key while the table doubles, and the moves per insert. Under
-// sanitizers it uses fewer keys and does not check the bytes, because half-empty
-// slabs then count for more.
+// Checks the bytes per key and the moves per insert while the table doubles. Under
+// sanitizers the test uses fewer keys and does not check the bytes, because with few keys
+// half-empty slabs matter more.
 static void test_memory(void **state)
 {
     (void)state;
@@ -439,8 +442,9 @@ static void test_memory(void **state)
     table_close(t);
 }
 
-// Announces partitions and adds their keys, one after the other. Returns how many entries
-// were moved for each key.
+// Adds the keys of partitions, one partition after the other, each announced
+// by table_reserve_partition if `announced` is true. Returns how many
+// entries were moved per key.
 static double moves_of(uint32_t bits, uint32_t of, uint32_t partitions, bool announced)
 {
     enum { N = 400000, STEP = 1000 };
@@ -473,14 +477,14 @@ static double moves_of(uint32_t bits, uint32_t of, uint32_t partitions, bool ann
 static void test_reserve_partitions(void **state)
 {
     (void)state;
-    assert_true(moves_of(3, 2, 4, true) == 0);   // whole stripes
-    assert_true(moves_of(6, 4, 16, true) < 1.6); // four stripes with all their partitions
+    assert_true(moves_of(3, 2, 4, true) == 0);   // each partition has whole stripes
+    assert_true(moves_of(6, 4, 16, true) < 1.6); // all partitions of four stripes
     assert_true(moves_of(6, 4, 16, false) > 3);
     assert_true(moves_of(6, 1, 64, true) < 0.5);
 }
 
-// The reserved room is enough for its keys. Without a reservation the index grows in
-// steps.
+// If room for all keys was reserved, the index does not grow. Without a
+// reservation it grows in steps.
 static void test_reserve(void **state)
 {
     (void)state;
@@ -512,8 +516,8 @@ static void test_reserve(void **state)
     }
 }
 
-// The memory of an erased row is not reused while a reader that may hold the row is
-// pinned; afterwards the memory is reused.
+// The memory of an erased row is not reused while a reader that was pinned before the
+// erase is still pinned. After its unpin the memory is reused.
 static void test_reuse(void **state)
 {
     (void)state;
@@ -628,8 +632,8 @@ static void test_no_memory(void **state)
     mem_free(h);
 }
 
-// Threads. Each thread creates shared keys and adds to its own cell of each row. It also
-// erases and creates again keys that only it uses.
+// Test of threads: each thread creates rows of shared keys and adds to its own column of
+// each row. It also erases and creates rows of keys that only this thread changes.
 enum { THREADS = 4, SHARED = 40000, OWN = 3000, STEP = 500 };
 
 struct race {
@@ -675,7 +679,8 @@ static void churn_own(struct race *x, int rank, uint32_t round)
         assert_int_equal(h[i] == TABLE_NONE, round % 2 == 0);
 }
 
-// Finds keys that another thread erases and creates: a found row must be the key's own.
+// Searches keys whose rows another thread erases and creates. A row that is found must
+// have the searched key.
 static void watch_other(struct race *x, int rank)
 {
     uint64_t keys[STEP];
@@ -729,9 +734,8 @@ static void test_threads(void **state)
     table_close(x.t);
 }
 
-// The address space may be short although no limit says so: under an emulator, or
-// valgrind. A child process gets 16 GiB of addresses; four tables must leave some of them
-// free.
+// Under an emulator or valgrind, addresses may run out although no limit is set. The test
+// gives a child process 16 GiB of addresses; four tables must leave some of them free.
 static void test_few_addresses(void **state)
 {
     (void)state;

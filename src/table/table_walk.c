@@ -35,8 +35,8 @@ struct range {
     uint32_t first, n, bits;
 };
 
-// Gets the position of a key's partition within the range. Returns false if the partition
-// is outside the range.
+// Gets the position of a key's partition within the range. Returns false if the range
+// does not have the partition.
 static bool range_find(const struct range *r, uint64_t key, uint32_t *ret)
 {
     *ret = table_partition(mix64(key), r->bits) - r->first;
@@ -62,8 +62,9 @@ static void table_walk_fill(const struct table *t, const struct range *r, uint64
         }
 }
 
-// Sorts entries by key, in place: by the byte at `shift`, then each bucket by the next
-// byte (American flag sort: McIlroy, Bostic, McIlroy 1993).
+// Sorts entries by key, in place: by the byte of the key that begins at bit `shift`, then
+// the entries with equal bytes by the next lower byte (American flag sort: McIlroy,
+// Bostic, McIlroy 1993).
 static void sort_keys(struct table_entry *x, size_t n, uint32_t shift);
 
 static void sort_few(struct table_entry *x, size_t n)
@@ -105,8 +106,8 @@ static void sort_keys(struct table_entry *x, size_t n, uint32_t shift)
         sort_bytes(x, n, shift);
 }
 
-// Replaces each at[p], the number of rows of partition p, by the position of the first of
-// these rows. Returns the number of all rows.
+// Each at[p] has the number of rows of partition p. Replaces it by the position of the
+// first of these rows. Returns the number of all rows.
 static uint64_t begins(uint64_t *at, uint32_t n)
 {
     uint64_t sum = 0;

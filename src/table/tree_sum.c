@@ -15,8 +15,8 @@ static void tree_sum_add(const struct walk *w, size_t to, size_t from)
     w->kernels->axpy(w->values[to], 1, w->values[from], w->width);
 }
 
-// Adds up the contributions [begin, end), which all lie in the parts [part, part +
-// parts).
+// Adds up the contributions [begin, end), which all belong to the parts
+// [part, part + parts).
 static void sum(const struct walk *w, size_t begin, size_t end, unsigned part,
                 unsigned parts)
 {

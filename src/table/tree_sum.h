@@ -26,9 +26,10 @@ enum { TREE_LEAVES = 16 };
 void tree_sum(const struct kernels *k, const uint8_t *first, float *const *values,
               size_t n, size_t width);
 
-// Serves the same tree for contributions that arrive one at a time. For parts a < b < next,
-// returns whether a and b must be added before `next`, because `next` lies outside the
-// smallest half that has both a and b.
+// For sums in the order of the same tree of contributions that come one at a
+// time, by ascending part. For parts a < b < next, returns whether the sums of a
+// and b must be added before `next` is, because `next` is outside the smallest
+// subtree with both a and b.
 static inline bool tree_joins(uint32_t a, uint32_t b, uint32_t next)
 {
     return (a ^ b) < (b ^ next);

@@ -11,7 +11,7 @@
 
 enum { WIDTH = 5, ROUNDS = 2000 };
 
-// The values of the parts, of which some are missing.
+// The values of the parts; has[i] is false if part i is missing.
 struct parts {
     bool has[TREE_LEAVES];
     float values[TREE_LEAVES][WIDTH];
@@ -28,8 +28,8 @@ static struct parts make(uint64_t seed)
     return p;
 }
 
-// Sums leaf by leaf, by the definition: returns whether any of [begin, begin + n) has
-// values, and their sum.
+// Computes the sum of parts [begin, begin + n) by the definition of the tree. Returns
+// whether any of these parts has values.
 static bool naive(const struct parts *p, unsigned begin, unsigned n, float *ret)
 {
     if (n == 1) {
@@ -44,8 +44,8 @@ static bool naive(const struct parts *p, unsigned begin, unsigned n, float *ret)
     return has_left || has_right;
 }
 
-// Divides the parts randomly into contributions: whole halves in some cases, single parts
-// otherwise. Returns their number.
+// Divides the parts randomly into contributions, which are subtrees or single parts.
+// Returns the number of contributions.
 static size_t contribute(const struct parts *p, unsigned begin, unsigned n, uint64_t seed,
                          uint8_t *first, float (*values)[WIDTH])
 {
@@ -91,7 +91,7 @@ static void one_at_a_time(void **state)
         for (unsigned i = 0; i <= TREE_LEAVES; i++) {
             if (i < TREE_LEAVES && !p.has[i])
                 continue;
-            // After the last part, all sums on the stack are added.
+            // At the end (i == TREE_LEAVES) all sums on the stack are added.
             while (n > 1 && tree_joins(first[n - 2], first[n - 1], i)) {
                 for (unsigned c = 0; c < WIDTH; c++)
                     sum[n - 2][c] += sum[n - 1][c];

@@ -31,7 +31,8 @@ struct run_start {
 
 #define KEPT "--state"
 
-// How long a run waits for the process that has driven it before, and between two looks.
+// How long a run waits for the end of the process that has driven it before, and the
+// time between two checks.
 enum { OTHER_SECONDS = 60, LOOK_MS = 100 };
 
 const struct kept_run *checkpoint_kept(const struct train_config *c)
@@ -53,8 +54,8 @@ static int checkpoint_swap(void *run, struct err *e)
     return r->rows->swap(r, e);
 }
 
-// Returns the numbering of the features that the model knows; zeros if they have no
-// numbers.
+// Returns the numbering (from 0 or from 1) of the features that the model knows; zeros if
+// they have no numbers.
 static struct numbering_range known_numbers(struct run *r)
 {
     struct numbering all = {0};
@@ -65,8 +66,8 @@ static struct numbering_range known_numbers(struct run *r)
     return numbering_range(&all);
 }
 
-// Returns whether the data is the output of a command: of this run's --pipe-command, or
-// of a command that ran before and wrote the files.
+// Returns whether the data is the output of a command: of --pipe-command in this process,
+// or of a command that has already written the files.
 static bool is_piped(const struct path_list *data)
 {
     bool piped = data->command != NULL;
@@ -147,22 +148,22 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     int rc = run_save(r, finished, result, e);
     double seconds = clock_seconds() - start;
     result->save_seconds += seconds;
-    // A save has not failed if the batch that it was announced for had already
-    // passed: it is tried again.
+    // A save that came too late, after the batch for which it was announced, has not
+    // failed: it is tried again.
     bool late = rc != 0 && (rc == TUG_EINTERRUPTED ||
                             (e != NULL && e->reason == REASON_SAVE_PASSED));
     if (!late)
         train_facts_saved(facts, rc == 0 ? result->saved : NULL, seconds, r->at.epoch,
                           e != NULL ? e->text : NULL);
     if (!late && rc != 0 && e != NULL && e->reason == REASON_NONE)
-        // The run ends with this error, so an alert can tell that the save was the
-        // reason.
+        // The run ends with this error. The reason lets an alert say that a save has
+        // failed.
         e->reason = REASON_SAVE_FAILED;
     (void)train_facts_state(facts, before);
     return rc;
 }
 
-// Sets the run's position and best pass to those of the save.
+// Sets the run's position in the data and its best pass to those of the save.
 static void stand_at(struct run *r, const struct saved_run *m)
 {
     r->at = m->at;
@@ -205,8 +206,8 @@ static bool stopped_early(const struct train_config *c, const struct saved_run *
     return m->has_best && c->patience > 0 && m->passes_since_best >= c->patience;
 }
 
-// Returns whether the resumed run has nothing left to train or to save: the save is that
-// of a finished run, or has all requested passes.
+// Returns whether a resumed run has nothing left to train or to save: its save was made
+// when the run had finished, or after all requested passes.
 static bool was_over(const struct run *r)
 {
     const struct saved_run *m = r->resumes ? &r->start->run : NULL;
@@ -222,8 +223,8 @@ void checkpoint_tell_over(const struct run *r, struct train_result *ret)
     ret->within_pass = ret->nothing_to_do && saved_run_within_pass(&r->start->run);
 }
 
-// Refuses to continue without validation data if the run had such data: the model is that
-// of the best pass, and later passes could not be compared with it.
+// Refuses to continue without validation data if the earlier run had such data. Its model
+// is that of the best pass, and later passes could not be compared with this pass.
 static int still_validates(const struct run *r, const struct saved_run *m, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -266,7 +267,7 @@ static int checkpoint_resume(struct run *r, struct err *e)
     return 0;
 }
 
-// Splits --init-tables, "sparse,dense". NULL selects both tables.
+// Reads the value of --init-tables, such as "sparse,dense". NULL selects both tables.
 static int choose_tables(const char *list, bool *ret_sparse, bool *ret_dense,
                          struct err *e)
 {
@@ -287,8 +288,8 @@ static int choose_tables(const char *list, bool *ret_sparse, bool *ret_dense,
     return 0;
 }
 
-// Checks that rows of the save fit this run's tables: rows of different models may have
-// the same length.
+// Checks that rows of the save fit this run's tables. The length alone does not tell:
+// rows of different models may have the same length.
 static int check_shape(const struct run *r, bool dense, struct err *e)
 {
     const struct saved_run *m = &r->start->run;
@@ -318,7 +319,7 @@ static int init_from(struct run *r, struct err *e)
     if (!sparse || !numbering_has(&m->schema))
         return 0;
     struct numbering *known = r->rows->known(r);
-    // rows_own itself notes the keys of the rows that it loads.
+    // rows_own has noted the keys of the rows that it has loaded in *known.
     numbering_copy(&r->before, known);
     numbering_join(&r->before, m->numbers);
     r->before.columns = m->columns;
@@ -355,8 +356,8 @@ int checkpoint_start(struct run *r, struct err *e)
     return 0;
 }
 
-// Lists the options in which the run differs from the save `m`, before a reader exists.
-// It assumes that the settings that follow from the data are those of the save.
+// Lists the options in which the run differs from the save `m`. No reader is open yet, so
+// settings that follow from the data are assumed to be those of the save.
 static int differ_by_config(const struct run *r, const struct saved_run *m,
                             char ret[RUN_OPTIONS_TEXT_MAX], struct err *e)
 {
@@ -480,7 +481,8 @@ static int check_new_out(const char *out, const char *publish, struct err *e)
             "--out %s already holds a saved model: give --resume to continue it, or "
             "another directory",
             out);
-    // The directory is made now, so that an error does not come after hours of training.
+    // The directory is made now, because an error should not come only
+    // after hours of training.
     TRY(file_make_dir(out, e));
     return saved_none(out, publish)
                ? 0
@@ -498,8 +500,9 @@ static int lock_now(const struct train_config *c, int *ret_lock, struct err *e)
     return file_lock_dir(c->out, ret_lock, e);
 }
 
-// Locks --out. With --state, another process may have driven the run until now, and may
-// take a moment to end: its scheduler has just lost the cluster.
+// Locks --out. With --state, another process may have driven the run until now.
+// Its scheduler has just lost the cluster, and the process may take a moment to
+// end and to release the lock.
 static int lock_out(const struct train_config *c, int *ret_lock, struct err *e)
 {
     uint64_t now = clock_ns(), until = now + (uint64_t)OTHER_SECONDS * SECOND_NS;

@@ -19,8 +19,8 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
 // loads no rows: the servers still have them.
 const struct kept_run *checkpoint_kept(const struct train_config *c);
 
-// Returns a save's description of the run, which the caller frees (saved_run_free, then
-// mem_free). Returns NULL if there is not enough memory.
+// Returns the description of the run for a save. The caller frees it (saved_run_free,
+// then mem_free). Returns NULL if memory is out.
 struct saved_run *checkpoint_describe(struct run *r, const struct train_result *result,
                                       bool finished, struct err *e);
 
@@ -28,13 +28,14 @@ struct saved_run *checkpoint_describe(struct run *r, const struct train_result *
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e);
 
-// Finds the save that the run begins with: the newest under --out (--resume), or another
-// run's (--init-from). Reads the save's schema, by which this run's data is then read.
+// Finds the save with which the run begins: the newest save under --out (--resume), or a
+// save of another run (--init-from). Reads the save's schema, which then decides how
+// this run's data is read.
 int checkpoint_find(struct run *r, struct err *e);
 void checkpoint_forget(struct run *r);
 
 // Called when opening the data has failed with code `rc`. Adds to the error the options
-// that differ between this run and the run being resumed. Returns rc.
+// in which this run differs from the run that it resumes. Returns rc.
 int checkpoint_also_differs(const struct run *r, int rc, struct err *e);
 
 // Checks that the run can be saved with its data and, if it resumes a run, that the data
@@ -46,11 +47,12 @@ int checkpoint_check_data(struct run *r, struct err *e);
 int checkpoint_start(struct run *r, struct err *e);
 
 // Warns if the features of the data and of the model of --init-from are numbered
-// differently (from 0 or from 1). Called when all of the data was read.
+// differently (from 0 or from 1). Called when all data was read.
 void checkpoint_compare_numbering(struct run *r);
 
-// Sets nothing_to_do and within_pass of the result: whether the resumed save has all
-// requested passes or is that of a finished run, and whether it lies within a pass.
+// Sets nothing_to_do and within_pass of the result: whether the resumed save was
+// made after all requested passes or at the end of the run, and whether it was made
+// in the middle of a pass.
 void checkpoint_tell_over(const struct run *r, struct train_result *ret);
 
 #endif

@@ -9,13 +9,13 @@
 #include "data/input/lines.h"
 #include "data/source/source.h"
 
-// The names of --drop that no header has contained so far.
+// The search for the columns of --drop in the headers of files.
 struct search {
     const struct train_config *config;
     char separator;
     bool quotes;
     struct schema *names; // columns of the header that was read last
-    struct schema *open;  // names that were not found yet
+    struct schema *open;  // names of --drop that no header has contained so far
 };
 
 static bool has_name(const struct schema *s, const char *name)
@@ -27,7 +27,7 @@ static bool has_name(const struct schema *s, const char *name)
     return false;
 }
 
-// Removes the names in the header from the names that were not found yet.
+// Removes the names in the last header from s->open.
 static void strike(struct search *s)
 {
     struct schema_column c;
@@ -56,8 +56,8 @@ static int look_at_file(struct search *s, struct source *source, uint32_t file,
     return rc;
 }
 
-// Removes the names that the headers of these files contain. Skips a file that cannot be
-// read: it may be readable later, or on another machine.
+// Removes the names that the headers of these files contain from s->open. Skips a file
+// that cannot be read, because it may be readable later or on another machine.
 static void columns_look_at(struct search *s, const struct path_list *paths)
 {
     struct source *source = NULL;
@@ -117,8 +117,8 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
     int rc = s.names != NULL && s.open != NULL
                  ? search(&s, e)
                  : err_nomem(e, "the columns of a csv file");
-    // If some names were not found, the reader later reports them together with
-    // other missing columns.
+    // If some names were not found, this is no error here: the reader later reports them
+    // together with other missing columns.
     *ret = rc == 0 && s.open->text_len == 0;
     mem_free(s.names);
     mem_free(s.open);

@@ -27,19 +27,19 @@ struct train_peer;
 struct path_list {
     const char *const *items;
     size_t n;
-    const char *command; // the command that each file is piped through; NULL: none
+    const char *command; // the command through which each file is piped; NULL: none
 };
 
-// TRAIN_RESUME_AUTO resumes a run that --out holds, and begins a new one if it holds
-// none.
+// TRAIN_RESUME_AUTO resumes the run in --out, and begins a new run if --out has none.
 enum train_resume { TRAIN_NEW, TRAIN_RESUME, TRAIN_RESUME_AUTO };
 
 enum { TRAIN_LABEL_MAX = 64 };
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
-// Where update rules are applied on a cluster (train_cluster/exchange.h). AUTO: on
-// servers in sync mode and for rules whose states cannot be added up, else in workers.
+// Where update rules are applied on a cluster (train_cluster/exchange.h).
+// TRAIN_RULES_AUTO: on servers in sync mode, and for rules whose states cannot be added
+// up; otherwise in workers.
 enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
 
 // The greatest number of batches that a worker pulls, computes and pushes at the same
@@ -49,7 +49,8 @@ enum { TRAIN_MAX_IN_FLIGHT = 3 };
 // Settings of training on a cluster, for the scheduler's driver and for all workers.
 struct train_cluster {
     struct node *node;
-    // The node is in this process, and its server, too (train_cluster/within.h).
+    // Whether the scheduler and the server also run in this process
+    // (train_cluster/within.h).
     bool within;
     const struct course *course; // the code that does the passes (train_cluster/remote.h)
     const struct train_peer *peer; // set with course_peer; else NULL
@@ -59,10 +60,10 @@ struct train_cluster {
     bool together; // the threads of a worker compute one batch: half-async, geo, elastic
     uint32_t geo;  // batches that a worker trains on its own copy of the rows between two
                    // synchronizations; 0: it trains on the servers' rows
-    // Used with geo. If not 0, each worker keeps its own copy of the rows; after every
-    // stretch of batches each copy and the servers' rows move towards each other by this
-    // fraction, divided by the number of workers. 0: after a stretch the average replaces
-    // the copies.
+    // Used with geo. If not 0, each worker keeps its own copy of the rows. After every
+    // stretch of batches, each copy and the servers' rows move towards each other by this
+    // fraction, divided by the number of workers. 0: after a stretch the average of the
+    // copies replaces them.
     float elastic;
     uint32_t in_flight; // 1 to TRAIN_MAX_IN_FLIGHT batches; 0: the program chooses
     // In async mode, with dense_bounded: the staleness bound of layers, as in ssp.
@@ -78,25 +79,26 @@ struct train_cluster {
     // `shuffle_by` ("a,b") come to the same worker.
     bool shuffle;
     const char *shuffle_by;
-    // For the driver: `keeps` says whether the scheduler keeps the notes
-    // about open passes in a journal (--state); `kept` is the note about the
-    // pass to go on with, or NULL.
+    // For the driver. keeps: whether the scheduler keeps notes about open
+    // passes in a journal (--state). kept: the note about the pass with which
+    // the run goes on, or NULL.
     bool keeps;
     const struct kept_run *kept; // train/saved/kept_run.h
-    // For the driver of a scheduler with a lease in etcd, which may lose it to another
-    // one. That one shares the lock of `out`, since a scheduler that is stopped keeps the
-    // lock. `took_over`: this scheduler is such another one.
+    // For the driver of a scheduler with a lease in etcd, which may lose the lease to
+    // another scheduler. shares_out: the drivers of both share the lock of `out`, because
+    // a scheduler that is stopped would keep the lock. took_over: this scheduler has
+    // taken the lease over.
     bool shares_out, took_over;
-    const atomic_bool *replaced; // ends the driver's waits; NULL: none does
-    // Waits until this process may write its results. Returns an error if another one may
-    // write them instead. NULL: it always may.
+    const atomic_bool *replaced; // when set, ends the driver's waits; NULL: never set
+    // Waits until this process may write its results. Returns an error if another process
+    // may write them instead. NULL: this process always may.
     int (*may_write)(void *ctx, struct err *e);
     void *may_write_ctx;
 };
 
 // A report to a listener, sent a few times a second about the pass so far, and once about
-// each finished pass. `metrics` has an element for each of the `labels`, computed on each
-// example before the run trained on it.
+// each finished pass. `metrics` has an element for each of the `labels` labels. They are
+// computed from predictions that were made before the run trained on the example.
 struct train_news {
     uint32_t pass, passes; // the number of this pass, from 1, and of all passes
     double share; // the fraction of the pass that is done, 0 to 1; negative: unknown
@@ -105,7 +107,7 @@ struct train_news {
     const struct metrics *metrics;
     const struct metrics *valid; // set when `done` and the run has validation data; else
                                  // NULL
-    const struct metrics_stream *seen; // the sums that `metrics` were computed from; set
+    const struct metrics_stream *seen; // the sums from which `metrics` were computed; set
                                        // when `done`, else NULL
     const struct history_pass *record; // the pass's entry in the history; set when
                                        // `done`, else NULL
@@ -118,9 +120,9 @@ struct train_listener {
     void *ctx;
 };
 
-// Settings of training (model/setting.h). `reduce_mean`: synchronous batches take the mean
-// of the gradients instead of their sum. `average`: window of the parameters' mean in
-// batches (rows/averaging.h); 0: no mean.
+// Settings of training (model/setting.h). `reduce_mean`: synchronous batches take the
+// mean of the gradients instead of their sum. `average`: number of batches over which the
+// mean of the parameters is taken (rows/averaging.h); 0: no mean.
 #define TRAINING_SETTINGS(SETTING, BY_HAND)                                              \
     SETTING(u32, batch, "batch", INT32_MAX, ALWAYS)                                      \
     SETTING(flag, deterministic, "deterministic", , ALWAYS)                              \
@@ -128,9 +130,9 @@ struct train_listener {
     BY_HAND(data)                                                                        \
     SETTING(u64, average, "average", INT64_MAX, 0)
 
-// Settings of when a run ends and saves, which a resumed run may change. `patience`: the run
-// stops after this many passes in a row without a better validation loss; 0: never. `keep`:
-// number of saves that are kept in `out`.
+// Settings that decide when a run ends and saves. A resumed run may change them.
+// `patience`: the run stops after this many passes in a row without a better validation
+// loss; 0: never. `keep`: number of saves that are kept in `out`.
 #define PLAN_SETTINGS(SETTING, OWN, BY_HAND)                                             \
     SETTING(u32, epochs, "epochs", INT32_MAX, ALWAYS)                                    \
     OWN(u32, patience, "patience", INT32_MAX, ALWAYS)                                    \
@@ -144,8 +146,8 @@ struct run_settings {
 
 struct train_config {
     // The cluster on which the run trains. NULL: one process trains, on rows of its own.
-    // If the cluster has no node, one process trains, whose rows may be at a server loop
-    // in the same process (train_cluster/within.h).
+    // If cluster->node is NULL, one process trains, and its rows may be in a server loop
+    // of the same process (train_cluster/within.h).
     const struct train_cluster *cluster;
     // Settings of a table with a feature lifecycle (train/rows/lifecycle.h). NULL: the rows
     // are the model's own and are never removed.
@@ -171,17 +173,16 @@ struct train_config {
     uint64_t save_batches;
     int threads;
     enum data_in data_in;
-    uint64_t window_bytes; // when streaming: bytes of text that are held and shuffled at
-                           // a time
+    uint64_t window_bytes; // when streaming: bytes of text that are held in memory and
+                           // shuffled together
     const char *out;       // directory of the saves; NULL: the run saves nothing
     enum train_resume resume;
-    // Errors about options that differ from the save name only these options; NULL: they
-    // name all. If the user chose another model or optimizer than the save's, this is set
-    // to the options that the user gave, because the save lacks some options of the new
-    // choice.
+    // Errors about options that differ from the save name only these options; NULL: all.
+    // If the user chose another model or optimizer than the save's, `typed` has the
+    // options that the user gave, because the save lacks some options of the new choice.
     const struct options *typed;
-    const char *init_from;   // directory of the model to begin with; NULL: none.
-                             // TRAIN_RESUME_AUTO ignores it when it resumes
+    const char *init_from;   // directory of the model with which the run begins; NULL:
+                             // none. Not used if TRAIN_RESUME_AUTO resumes a run
     const char *init_tables; // "sparse", "dense" or both, separated by ','; NULL: both
     // Number of batches between two progress lines; 0: lines by time.
     uint64_t log_batches;
@@ -192,8 +193,8 @@ struct train_config {
     const char *fetch, *dump, *dump_fields;
     uint64_t fetch_batches;
     // Directory of bases and deltas for processes that serve the model during training
-    // (train_cluster/driver_publish.c); NULL: none. publish_seconds is the time between two of
-    // them, publish_deltas the number of deltas that follow each base.
+    // (train_cluster/driver_publish.c); NULL: none. publish_seconds: time between two
+    // bases or deltas. publish_deltas: number of deltas that follow each base.
     const char *publish;
     double publish_seconds;
     uint32_t publish_deltas;
@@ -211,8 +212,8 @@ struct train_config {
     struct report_data *report_data; // receives what a report shows; NULL: not wanted
     // Gets the state of the run for STATUS and --http; NULL: not wanted.
     struct train_facts *facts;
-    // Receives the records of all passes when the run ends, including those before it was
-    // resumed; the caller frees it. NULL: not wanted.
+    // Receives the records of all passes when the run ends, including passes before the
+    // run was resumed. The caller frees the records. NULL: not wanted.
     struct history *history;
 };
 
@@ -234,24 +235,25 @@ struct train_result {
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;
-    // total_seconds also contains waiting for other processes and the work between these
-    // phases.
+    // total_seconds also contains the time of waiting for other processes and of work
+    // between the five phases.
     double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
         total_seconds;
-    // The part of train_seconds in which a worker waited for servers, on average.
+    // The part of train_seconds in which a worker waited for servers; the
+    // average over workers.
     double wait_seconds;
     uint64_t trained_examples; // examples that this process trained on in train_seconds
     uint64_t keys;
     double bytes_per_key; // bytes of memory for a row and its index entry
     uint64_t fixed_bytes; // bytes of memory that do not depend on the number of keys
-    bool streamed; // the data was read again in each pass, and data_bytes is the part
-                   // held at a time
-    uint64_t data_bytes; // bytes of the data set in memory, or of the last window
+    bool streamed; // the data was read again in each pass, one window after the other
+    uint64_t data_bytes; // bytes of the data set in memory; if `streamed`, of the largest
+                         // window
     uint64_t skipped_lines;
     char saved[4096]; // directory of the last save; "" if there is none
     char format[SCHEMA_FORMAT_MAX];
     bool nothing_to_do;        // the resumed run had done all requested passes
-    bool within_pass;          // the save of the resumed run is in the middle of a pass
+    bool within_pass;          // the resumed run's save was made in the middle of a pass
     uint32_t workers, servers; // nodes of the cluster; 0: one process trained alone
 };
 
