@@ -91,7 +91,7 @@ static void certificates(void **state)
     assert_string_equal(e2e_newest("tls"), "tls/save-000002");
     cluster_ends("server", 0, CLUSTER_PATIENCE);
     // Without certificates, a process that listens beyond loopback needs --insecure,
-    // which the train command of Paddle v0 also accepts.
+    // which `tug train` with Paddle's flags also accepts.
     tug_ends(4,
              "train --config=trainer.yaml --local=0 --insecure --connect-timeout=0.1 "
              "--port=%u",

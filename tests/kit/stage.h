@@ -18,8 +18,8 @@
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
 
-// STAGE_SERVERS: the servers at the start; STAGE_PLACES: including servers that join
-// late.
+// STAGE_SERVERS: most servers at the start; STAGE_PLACES: most servers, including those
+// that join late.
 enum { STAGE_SERVERS = 3, STAGE_PLACES = 6, STAGE_CLIENTS = 9, STAGE_EPOCHS = 256 };
 
 struct stage_server {
