@@ -27,7 +27,7 @@ struct names_options {
     struct team *team;
     uint64_t max; // the greatest number of words
     uint64_t max_bad_lines;
-    const atomic_bool *interrupted; // NULL: never
+    const atomic_bool *interrupted; // stops the reading; NULL: never stops it
 };
 // Reads the whole source. Returns TUG_EUSAGE if keys of this format are not hashes.
 int names_read(struct names **ret, const struct names_options *o, struct err *e);

@@ -50,7 +50,7 @@ struct worker {
     struct model_work work;
     struct rule_params rules[ACCESSOR_MAX_GROUPS];
     struct dense dense;
-    uint64_t examples; // examples in the gradient
+    uint64_t examples; // examples whose gradients are in dense.gradient
     struct rule_params dense_rule[ACCESSOR_MAX_GROUPS];
     struct hot_copies hot; // copies of hot rows, with hogwild and several threads
     uint64_t unmerged;     // examples since the last merge of `hot`
@@ -79,7 +79,7 @@ struct local_run {
     struct worker *workers;
     struct metrics_stream *seen; // sums of all threads, for each label
     float **blocks;              // the rows of the model's dense parameters
-    struct run_row row;          // the form of a feature's row
+    struct run_row row;          // the sizes of a feature's row
     struct averaging *averaging; // with rows_own: the mean of the parameters, or NULL
     // With rows_living: the rows, which replace the tables in `parameters`.
     struct living_rows *living;
@@ -106,9 +106,9 @@ struct run {
     uint64_t columns;
     const struct course *course; // the code that does the passes
     const struct run_rows *rows; // holds the rows
-    struct local_run local;      // with course_local; else zeroed
-    struct driver *driver;       // with course_cluster (train_cluster/remote.h)
-    int out_lock;                // the lock on --out; -1: none
+    struct local_run local;      // used with course_local; else zeroed
+    struct driver *driver; // the driver, with course_cluster (train_cluster/remote.h)
+    int out_lock;          // the lock on --out; -1: none
     struct team *team;
     struct parameters parameters;
     // The numbering of the save's features, until the training data was compared with it;

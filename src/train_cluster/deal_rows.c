@@ -25,7 +25,7 @@ static_assert(DEAL_MAX_BUCKETS == 1 << (64 - FILE_BITS - INDEX_BITS - ROW_BITS),
 struct head {
     uint64_t hash; // hash of the cell's text
     uint32_t bytes;
-    uint32_t last; // index of the last piece of the file that has a line
+    uint32_t last; // index of the file's last piece with a line
 };
 
 // The position of a pulled row's bytes in the text.

@@ -51,10 +51,9 @@ struct driver_published {
     char below[FILE_PATH_MAX]; // the servers' name of the directory of --publish
     int lock; // lock of the directory of --publish, so that no other run publishes there
     double due; // time (clock_seconds) of the next save
-    bool
-        // Whether a delta can follow, because this run made the newest save in the
-        // directory of --publish.
-        based;
+    // Whether a delta can follow, because this run made the newest save in the
+    // directory of --publish.
+    bool based;
     uint32_t deltas; // deltas since the last base
 };
 
@@ -82,7 +81,7 @@ struct driver {
                             // this process began
     uint64_t looks;         // number of outputs of --fetch and --dump in the run so far
     bool looks_into;        // an evaluation for --fetch or --dump is under way
-    bool shows_mean; // evaluate the mean of the parameters (--average) instead of the
+    bool shows_mean; // evaluations use the mean of the parameters (--average), not the
                      // current ones (run_rows.swap)
     // Time at which dealing the examples began; 0: they are not being dealt.
     double shuffle_begun;
@@ -96,16 +95,15 @@ struct driver {
     struct driver_published published;
     // Batches of the run before this pass, including those before a resume.
     uint64_t batches_before;
-    uint64_t
-        // Batches of the run at its last save within a pass; or at the begin of the run.
-        saved_batches;
+    // Batches of the run at its last save within a pass, or at the beginning of the run.
+    uint64_t saved_batches;
     bool began; // a pass has begun
     // With shares: the number of batches by which a save is announced ahead.
     uint64_t ahead;
     // The number of the pass with which this driver goes on. It is 0 if the driver began
     // the run itself, or if another pass has followed.
     uint64_t goes_on;
-    uint64_t steps; // with a table's steps: their number when the pass was opened
+    uint64_t steps; // if the servers count steps: their number when the pass was opened
 };
 
 extern const struct run_rows rows_driver; // defined in driver_rows.c

@@ -34,7 +34,7 @@ struct exchange_keys {
     struct table *table;
     struct mark {
         uint32_t batch; // the last batch that had the id
-        uint32_t place; // position of the id's key in that batch
+        uint32_t place; // position of the id's key in batch `batch`
     } * marks;
     size_t cap; // number of marks
     uint32_t batch;
@@ -63,7 +63,7 @@ struct exchange_local {
 // Returns 0 or TUG_ENOMEM.
 int exchange_local_open(struct exchange_local *o, const struct model *m, bool weights,
                         struct err *e);
-void exchange_local_close(struct exchange_local *o); // a zeroed one is fine
+void exchange_local_close(struct exchange_local *o); // a zeroed struct is fine
 
 // If servers apply the rules and, unlike in sync mode, do not wait for all of a batch,
 // many dense parameters are transferred in parts of whole blocks. The parts that a
@@ -100,7 +100,7 @@ struct exchange {
     struct exchange_keys *keys;
 
     struct view view; // the examples, in the form that the model reads
-    uint32_t *place;  // position of each feature's key
+    uint32_t *place;  // position of each feature's key in `key`
     float **to;       // the place to which the gradients of each feature are added
     size_t cap_places;
 

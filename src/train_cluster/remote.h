@@ -165,11 +165,10 @@ struct remote_worker {
     struct pieces *pieces;
     // The buckets of the global shuffle; NULL: pieces are trained on in their order.
     struct deal_rows *dealt;
-    struct rule_params rules[ACCESSOR_MAX_GROUPS],
-        dense_rule
-            [ACCESSOR_MAX_GROUPS]; // if workers apply the rules (by steps): those of
-                                   // dense parameters, with the current rate
-    uint64_t *order;               // indices of the examples in a batch or stretch
+    // If workers apply the rules (by steps): the rules of the rows and of the dense
+    // parameters, with the current learning rate.
+    struct rule_params rules[ACCESSOR_MAX_GROUPS], dense_rule[ACCESSOR_MAX_GROUPS];
+    uint64_t *order; // indices of the examples in a batch or stretch
     size_t cap_order;
     uint64_t pass;  // the current pass
     bool bad_score; // a score of the pass was not finite
@@ -180,7 +179,7 @@ struct remote_worker {
     size_t n_held, cap_held;
     uint64_t pending_bytes, may_hold;
     uint64_t clock;  // in ssp mode: the worker's clock
-    bool paused;     // in ssp mode: no worker waits for this one
+    bool paused;     // in ssp mode: no worker waits for this worker
     uint64_t marked; // number of the save that the worker marked last
 
     // The following members are used in sync mode.

@@ -150,8 +150,8 @@ static int poll_van(struct van *base, uint64_t until, struct err *e)
 
 static void hold(struct van *base)
 {
-    ((struct tcp_van *)base)->in_round =
-        true; // small messages wait until the end of the next round
+    // Small messages wait until the end of the next round.
+    ((struct tcp_van *)base)->in_round = true;
 }
 
 static int descriptor(const struct van *base)

@@ -50,7 +50,8 @@ struct tls;    // the keys of a node: van/tls.h
 struct prover; // the proofs of nodes without keys (van/handshake.h)
 
 struct tcp_options {
-    struct tls *tls; // NULL: plain; belongs to the caller, may be shared by vans
+    struct tls *tls; // NULL: links are plain; belongs to the caller, may be shared by
+                     // vans
     bool insecure;   // allows plain links off loopback
     // The handshake of links; NULL: links have no handshake, and every peer is trusted
     // (tests, measurements). Belongs to the caller, may be shared by vans.

@@ -103,8 +103,8 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
     tcp_link_becomes(l, LINK_WAITING);
     bool more = !final && d->next < d->n_found;
     if (!more)
-        (void)take_address(
-            l, NULL); // cannot fail, because all addresses were checked at the start
+        // This cannot fail, because all addresses were checked at the start.
+        (void)take_address(l, NULL);
     if (more || !last) {
         tcp_link_due_at(l, now);
         return;

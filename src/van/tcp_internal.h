@@ -91,18 +91,18 @@ struct tcp_dial {
     uint64_t began, deadline;
     // Time at which an attempt first failed because of the token; 0: no attempt has.
     uint64_t unproven_since;
-    const char *unproven_rest; // `rest` at that time
+    const char *unproven_rest; // `rest` at the time unproven_since
     uint32_t tries;
     uint32_t machines;      // addresses of `list` that are not Unix sockets
     uint32_t n_found, next; // number of addresses of the host; index of the next one
     struct sockaddr_storage found[8];
-    struct tcp_lookup *lookup; // looks up the host's name; NULL: not running
+    struct tcp_lookup *lookup; // looks up the host's name; NULL: no lookup runs
 };
 
 // Measures how fast the bytes of a link move while some of them wait.
 struct tcp_pace {
     uint64_t since; // time at which bytes began to wait; 0: none wait
-    uint64_t bytes; // bytes that moved since then
+    uint64_t bytes; // bytes that moved since `since`
 };
 
 enum tcp_room {
@@ -132,7 +132,7 @@ struct tcp_link {
     struct tls_session *tls;
     // The state of connecting; NULL: the link was accepted, or is connected.
     struct tcp_dial *dial;
-    struct handshake *handshake; // NULL: not begun or finished
+    struct handshake *handshake; // NULL: the handshake has not begun, or is finished
     struct van_trust trust;
     struct frame_reader reader;
     uint64_t last_byte; // time at which the last byte arrived

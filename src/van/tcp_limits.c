@@ -209,9 +209,8 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
         return TCP_ROOM;
     bool low = left <= RESERVE_MIN / 2 && !end_closing(v);
     if (crowded || v->n_strangers > v->n_trials || v->n_trials >= TRIALS) {
-        bool trial = full &&
-                     // If the oldest stranger is on trial, the new link takes its place.
-                     v->oldest->trial;
+        // If the oldest stranger is on trial, the new link takes its place.
+        bool trial = full && v->oldest->trial;
         drop_stranger(v);
         return trial ? TCP_TRIAL : TCP_ROOM;
     }

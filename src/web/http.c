@@ -44,8 +44,8 @@ struct http {
     double waited;   // seconds spent waiting for the `came` bytes of the body so far
     size_t came;
     bool slow; // the transfer was too slow at the last check
-    char first_ip
-        [IP_MAX]; // address of the first server of the request; "": no connection yet
+    // The address of the first server of the request; "": no connection yet.
+    char first_ip[IP_MAX];
     // The address of the server to which a redirection was refused.
     char wrong_ip[IP_MAX];
     char *body; // body[at .. len) has arrived and was not read yet

@@ -244,9 +244,8 @@ static void against_naive(void **state)
             if (threads == 1)
                 first = m;
             assert_memory_equal(&m, &first, sizeof(m));
-            assert_int_equal(n_seen,
-                             ROWS); // every example has a prediction, in the order of the
-                                    // text
+            // Every example has a prediction, in the order of the text.
+            assert_int_equal(n_seen, ROWS);
             for (size_t k = 0; k < ROWS && i == 0; k++)
                 assert_true(near((double)seen[k], 1 / (1 + exp(-rows[k].score))));
             team_close(team);

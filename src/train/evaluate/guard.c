@@ -194,9 +194,8 @@ void guard_columns(const struct reader *r)
 
 void guard_layers(const struct model_options *o)
 {
-    static atomic_flag told =
-        // The warning is given once per process, since a program may train in many runs.
-        ATOMIC_FLAG_INIT;
+    // A process warns only once, because a program may train in many runs.
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     const char *older = o->ops->dense != NULL ? layers_older_cpu() : NULL;
     if (older != NULL && !atomic_flag_test_and_set(&told))
         log_warn("OpenBLAS does not know this CPU and computes layers as for the older "

@@ -14,8 +14,8 @@
 struct means {
     struct table *table;
     const struct accessor *accessor;
-    size_t width, n; // the floats of one mean; the number of handles that `values` has
-                     // room for
+    size_t width, n; // `width`: floats of one mean; `n`: number of handles that `values`
+                     // has room for
     float *values;
 };
 

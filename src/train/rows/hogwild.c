@@ -112,8 +112,8 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
 {
     const struct run *r = w->run;
     uint64_t batch = r->config->batch, workers = (uint64_t)team_size(r->team);
-    uint64_t seen = (r->at.batches - r->at.batch + b) *
-                    batch; // examples that all workers together have trained on
+    // The number of examples that all workers together have trained on.
+    uint64_t seen = (r->at.batches - r->at.batch + b) * batch;
     if (r->local.hot.n == 0)
         return; // no row has copies, for example with one thread
     w->unmerged += batch;

@@ -321,7 +321,7 @@ static json_t *defaults_of(const json_t *options)
 }
 
 struct side {
-    const json_t *root; // all options of this side
+    const json_t *root; // all options of one of the two runs that are compared
     // The compared part of the options, an object or a value, and its default.
     json_t *all, *defaults;
 };

@@ -115,7 +115,7 @@ static void round_trip(void **state)
     for (int i = 0; i < 4; i++) {
         bool within = i % 2 != 0;
         fill_of(&written, i < 2 ? "ffm" : "dcn");
-        if (i == 3) { // a vector's length for field 1
+        if (i == 3) { // the vectors of field 1 have a length of their own
             written.options.model.fields = 2;
             written.options.model.dims[written.options.model.n_dims++] =
                 (struct model_dim){1, 4};
