@@ -201,8 +201,8 @@ static int check_known(const struct tug_kv_default *s, const struct tug_kv_data 
     return 0;
 }
 
-// Checks that no sum becomes infinite, before a push is applied. The sums themselves are
-// read only if the total of all pushed values says that they may be so large.
+// Checks, before a push is applied, that no sum will be infinite. Reads the sums only if
+// the total of all pushed values is so large that one of them might be.
 static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
                       struct err *e)
 {
@@ -225,7 +225,7 @@ static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
                                (unsigned long long)d->keys[i], j);
         values += n;
     }
-    s->most = (double)FLT_MAX; // from now on each push reads all sums
+    s->most = (double)FLT_MAX; // from now on each push reads the sums
     return 0;
 }
 
@@ -348,14 +348,14 @@ void tug_kv_default_handle(void *ctx, struct tug_app *a, const struct tug_kv_met
     struct err e = {0};
     int rc = d->value_bytes != 0
                  ? err_set(&e, TUG_EUSAGE, "the default store holds floats only")
-                 : kv_check_keys(
-                       d, &e); // clients check them, too, but a message may be invalid
+                 : kv_check_keys(d,
+                                 &e); // clients check the keys before, but may be faulty
     if (rc == 0 && m->push)
         rc = push(s, d, &e);
     if (rc == 0 && m->pull)
         rc = pull(s, d, kv_answer_most(a->node), &answer, &e);
     if (rc != 0)
         (void)tug_app_refuse(a, m->ticket, rc, e.text);
-    else // an error is ignored: the node that asked may have left
+    else // errors are ignored: the node that sent the request may have left
         (void)tug_kv_answer(a, m->ticket, &answer, mem_free, (void *)answer.values);
 }

@@ -34,9 +34,9 @@ static int hello(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
-// Stores a request for a key that is not made yet. Such requests take memory, so a worker
-// may wait for KVS_WANTED_MAX keys at a time. Drops requests of a dead process whose rank
-// another process has taken.
+// Stores a request for a key that was not made yet. Such requests take memory, so a worker
+// may wait for at most KVS_WANTED_MAX keys at a time. If a process has taken the rank of a
+// dead one, drops the requests of the dead process.
 static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_job **at = &s->wanted;
@@ -74,7 +74,8 @@ static void answer_meta(struct tug_kvstore_server *s, const struct kvs_value *v,
     kvs_job_answer(s, j, &m, sizeof(m));
 }
 
-// Answers with a key's settings; if the key does not exist yet, answers when it is made.
+// Answers with a key's settings. If the key does not exist yet, stores the request until
+// the key is made.
 static int meta(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     TRY(check_bytes(j, sizeof(j->key), e));
@@ -121,7 +122,7 @@ static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err
     return 0;
 }
 
-// Returns what to use instead of a command that MXNet's own servers handle.
+// Returns the name of the call to use instead of a command of MXNet's own servers.
 static const char *of_mxnet(int32_t head)
 {
     static const char *const calls[] = {
@@ -160,14 +161,14 @@ static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *
     return 0;
 }
 
-// Records that a rank has reached the barrier. When every rank has reached it, answers
-// all their requests. Ranks are counted, not processes: a replacement takes a dead
-// process's place.
+// Records that a rank has reached the barrier. When all ranks have reached it, answers
+// their requests. A process that replaces a dead one has the same rank, so it does not
+// count as another one.
 static int barrier(struct tug_kvstore_server *s, struct kvs_job *j)
 {
     struct kvs_job **at = &s->barrier[j->rank];
     struct err gone;
-    if (*at != NULL) { // the dead process's request, which must be answered to be freed
+    if (*at != NULL) { // the request of a dead process; refusing it frees it
         err_set(&gone, TUG_EUSAGE, "worker %u waits at the barrier a second time",
                 j->rank);
         kvs_job_refuse(s, *at, &gone);
@@ -191,7 +192,8 @@ static bool has_come(const struct tug_kvstore_server *s, const struct kvs_value 
     return v->round != NULL && v->round->of[rank] != NULL;
 }
 
-// Answers with the workers that have not come to the barrier, or to the open round of a key.
+// Answers with the workers that have not reached the barrier, or have not pushed in the
+// open round of a key.
 static int who(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_who w;

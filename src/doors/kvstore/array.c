@@ -9,9 +9,9 @@
 #include "base/finite.h"
 #include "doors/kvstore/block.h"
 
-enum { CHUNK = 256 }; // number of elements cast at a time
-// The number of elements that are copied or added, and then checked while they are in the
-// cache.
+enum { CHUNK = 256 }; // number of elements that are cast at a time
+// The number of elements that are copied or added at a time, and then checked while they
+// are in the cache.
 enum { PART = 2048 };
 
 size_t kvs_dtype_size(enum tug_dtype t)
@@ -79,9 +79,9 @@ uint16_t kvs_float_to_half(float f)
     bits &= 0x7fffffff;
     if (bits > 0x7f800000) // NaN stays NaN
         return (uint16_t)(sign | 0x7e00);
-    if (bits >= 0x47800000) // 65,536 or more becomes infinite
+    if (bits >= 0x47800000) // 65,536 or more becomes infinity
         return (uint16_t)(sign | 0x7c00);
-    if (bits < 0x38800000) { // below 2^-14: the adder rounds to multiples of 2^-24
+    if (bits < 0x38800000) { // below 2^-14: adding 0.5 rounds to a multiple of 2^-24
         float small;
         memcpy(&small, &bits, sizeof(small));
         small += 0.5f;
@@ -92,7 +92,7 @@ uint16_t kvs_float_to_half(float f)
     return (uint16_t)(sign | bits >> 13); // rounding up may give infinity
 }
 
-// Casts convert by way of a wide type: int64_t or double.
+// A cast first converts each element to a wide type, int64_t or double.
 
 #define LOAD(type, wide)                                                                 \
     for (size_t i = 0; i < n; i++)                                                       \
@@ -116,8 +116,8 @@ static void load_doubles(double *to, enum tug_dtype type, const void *from, size
     }
 }
 
-// Rounds x towards zero. Returns `lowest` from `low` down, `highest` from `high` up, and 0
-// for NaN.
+// Rounds x towards zero. Returns `lowest` if x <= low, `highest` if x >= high, and 0 for
+// NaN.
 static int64_t whole(double x, double low, double high, int64_t lowest, int64_t highest)
 {
     if (x != x)
@@ -186,7 +186,7 @@ void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void 
     for (size_t i = 0; i < n; i++)                                                       \
         ((type *)to)[i] = ((const type *)x)[i] + ((const type *)y)[i];
 
-// A sum is out of range if its sign differs from those of both summands.
+// A sum is out of range if its sign differs from the signs of both summands.
 #define ADD_WHOLE(type, as)                                                              \
     for (size_t i = 0; i < n; i++) {                                                     \
         as p = (as)((const type *)x)[i], q = (as)((const type *)y)[i], sum = p + q;      \
@@ -221,8 +221,8 @@ bool kvs_all_finite(enum tug_dtype t, const void *at, size_t n)
     }
 }
 
-// Adds n elements; false if an integer sum is out of range. The caller checks floats.
-// Inlined so that the compiler vectorizes it, also where `to` is x.
+// Adds n elements. Returns false if an integer sum is out of range; the caller checks sums
+// of floats. Inlined, so that the compiler can vectorize each call, also where `to` is x.
 static inline __attribute__((always_inline)) bool add(enum tug_dtype type, void *to,
                                                       const void *x, const void *y,
                                                       size_t n)
@@ -386,7 +386,7 @@ static int make_dense(struct kvs_rows *s, struct err *e)
     return 0;
 }
 
-// Merges two sparse arrays, whose ids ascend. Returns the number of rows.
+// Merges two sparse arrays, whose ids ascend. Returns the number of rows of the result.
 static uint64_t merge(const struct tug_array *x, const struct tug_array *y, int64_t *ids,
                       char *data, bool *ret_fits)
 {

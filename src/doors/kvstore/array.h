@@ -28,34 +28,36 @@ bool kvs_add(enum tug_dtype type, void *to, const void *values, size_t n);
 // Returns the bytes of n rows of the array.
 size_t kvs_bytes(const struct tug_array *a, uint64_t n_rows);
 
-// Checks dtype, shape, pointers and ids of an array. TUG_EUSAGE names `key` and what is
-// wrong.
+// Checks dtype, shape, pointers and ids of an array. Returns TUG_EUSAGE if one is wrong;
+// the error names `key`.
 int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
 
-// These functions check that the float elements of an array, or of the rows of a sparse
-// array, are finite: an element that is not finite would make every later sum invalid.
-// *ret_bad is the index of the first such element. TUG_EUSAGE names `key`.
+// Check that the float elements of an array (or of a sparse array's rows) are finite: one
+// that is not would make every later sum invalid. kvs_array_is_finite sets *ret_bad to the
+// index of the first one that is not finite; kvs_array_finite returns TUG_EUSAGE, with
+// `key` in the error.
 bool kvs_array_is_finite(const struct tug_array *a, uint64_t *ret_bad);
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);
 // Returns whether n elements are finite; integers always are.
 bool kvs_all_finite(enum tug_dtype t, const void *at, size_t n);
-// Copies n elements. Returns false if some float is not finite.
+// Copies n elements. Returns false if a float among them is not finite.
 bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);
 
-// Checks that pushed elements are in the range of the dtype that they are cast to.
-// TUG_EUSAGE names `key`.
+// Checks that pushed elements are in the range of the dtype `into`, to which they will be
+// cast. Returns TUG_EUSAGE, with `key` in the error, if one is not.
 int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
                    struct err *e);
 
-// Checks that the elements of a dense array are in the range of the dtype `into`, into
-// which the array is pulled. TUG_EUSAGE names `key`.
+// Checks that the elements of a dense array are in the range of `into`, the dtype of the
+// array that receives them in a pull. Returns TUG_EUSAGE, with `key` in the error, if one
+// is not.
 int kvs_array_gives(const struct tug_array *a, enum tug_dtype into, const char *key,
                     struct err *e);
 
-// A sum of arrays while they are added. Zeroed, it is empty; kvs_rows_free frees its
+// The sum of the arrays that were added so far. All zero: empty. kvs_rows_free frees its
 // memory.
 struct kvs_rows {
-    // The sum so far; the struct owns the sum's data, a block of block.h, and its ids.
+    // The sum. The struct owns a.data, which is a block of block.h, and a.ids.
     struct tug_array a;
     size_t cap_bytes, cap_ids;
     void *spare; // memory for the union of two sparse arrays
@@ -63,21 +65,21 @@ struct kvs_rows {
     size_t cap_spare, cap_spare_ids;
 };
 
-// Sets the sum to a copy of the array, cast to the dtype.
+// Sets the sum to a copy of the array, cast to dtype `type`.
 int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array *a,
                  struct err *e);
 // Sets the sum to a dense copy of a sparse array.
 int kvs_rows_set_dense(struct kvs_rows *s, const struct tug_array *a, struct err *e);
 // Sets the sum to x + y, two dense arrays of the same shape and dtype, with one pass fewer
-// over memory than kvs_rows_set followed by kvs_rows_add. *ret_fits says whether all elements of
-// the sum are finite and in range, which implies that those of x and y are finite.
+// over memory than kvs_rows_set followed by kvs_rows_add. *ret_fits says whether all
+// elements of the sum are finite and in range; if so, the elements of x and y are finite.
 int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
                      const struct tug_array *y, bool *ret_fits, struct err *e);
 // Adds an array of the same shape and dtype. The sum of a sparse and a dense array is
-// dense. TUG_EUSAGE if an element of the sum is out of the dtype's range; the sum is then
-// invalid.
+// dense. Returns TUG_EUSAGE if an element of the sum is out of the dtype's range; the sum
+// is then invalid.
 int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e);
-// Sets the error of a sum out of range.
+// Returns TUG_EUSAGE with the error text for a sum out of the dtype's range.
 int kvs_sum_beyond(enum tug_dtype t, struct err *e);
 void kvs_rows_free(struct kvs_rows *s);
 

@@ -63,8 +63,8 @@ int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
                    key, (unsigned long long)bad);
 }
 
-// Returns whether x, a finite number, fits the type: a cast gives the number, rounded or
-// truncated.
+// Returns whether the finite number x is in the type's range, so that a cast only rounds
+// or truncates it.
 static bool fits(enum tug_dtype t, double x)
 {
     switch (t) {
@@ -88,7 +88,8 @@ static bool always_fits(enum tug_dtype t, enum tug_dtype into)
            (into == TUG_FLOAT32 && t != TUG_FLOAT64);
 }
 
-// Finds the first of n elements that does not fit (n if all do), and its value.
+// Returns the index of the first of n elements that does not fit the dtype `into`, and
+// sets *ret to its value. Returns n if all fit.
 static uint64_t first_unfit(const struct tug_array *a, enum tug_dtype into, uint64_t n,
                             double *ret)
 {

@@ -86,9 +86,9 @@ static void whole_numbers(void **state)
     y[ODD] = -1;
     refused(tug_kvstore_push(store, two, 2, 0), "beyond dtype int64");
     y[ODD] = 0;
-    x[ODD] = (int64_t)1 << 40; // the value before the refused push
+    x[ODD] = (int64_t)1 << 40; // the store still has the value before the refused push
     pulls(TUG_INT64, got, x, sizeof(x));
-    y[ODD] = INT64_MAX - x[ODD]; // the largest value that fits
+    y[ODD] = INT64_MAX - x[ODD]; // the largest value whose sum with x fits
     assert_int_equal(0, tug_kvstore_push(store, two, 2, 0));
     x[ODD] = INT64_MAX;
     pulls(TUG_INT64, got, x, sizeof(x));
@@ -110,7 +110,7 @@ static void floats(void **state)
     refused(tug_kvstore_pull(store, &item, 1, 0), "element 700 is 70000");
     x[ODD] = y[ODD] = 2e38f;
     refused(tug_kvstore_push(store, two, 2, 0), "beyond dtype float32");
-    y[ODD % WIDTH + WIDTH] = 2e38f; // overflows in dense + sparse and sparse + sparse
+    y[ODD % WIDTH + WIDTH] = 2e38f; // the sum overflows, also of two sparse arrays
     two[1].array = &rows;
     refused(tug_kvstore_push(store, two, 2, 0), "beyond dtype float32");
     two[0].array = &rows;
@@ -119,8 +119,8 @@ static void floats(void **state)
     pulls(TUG_FLOAT32, got, x, sizeof(x));
 }
 
-// For every optimizer, a refused step to infinity leaves weights and states unchanged, so
-// that the next push gives the same result as in a store without that step.
+// With every optimizer, a push that would make a weight infinite is refused and leaves
+// weights and states unchanged: the next push has the same result as without it.
 static void steps(void **state)
 {
     static const char *const names[] = {"sgd",  "sgd:momentum=0.9", "nag",
@@ -139,7 +139,8 @@ static void steps(void **state)
             assert_int_equal(0, tug_kvstore_open(&s, NULL));
             for (int j = 0; j < N; j++)
                 w[j] = (float)j / N, g[j] = 1;
-            // With the other optimizers, the square of the gradient overflows.
+            // With the first three optimizers the weight overflows; with the others, the
+            // square of the gradient.
             w[ODD] = i < 3 ? -FLT_MAX : -1;
             assert_int_equal(0, tug_kvstore_set_optimizer(s, names[i]));
             assert_int_equal(0, tug_kvstore_init(s, &one, 1));
@@ -159,7 +160,7 @@ static void steps(void **state)
     assert_memory_equal(got[0], got[1], sizeof(got[0]));
 }
 
-// States with a value that is not finite are refused, also if the file's checksum is
+// A file of states with a value that is not finite is refused, even if its checksum is
 // right.
 static void states(void **state)
 {
@@ -176,7 +177,7 @@ static void states(void **state)
     assert_int_equal(0, tug_kvstore_save_states(store, path));
     assert_int_equal(0, tug_kvstore_load_states(store, path));
     char *bytes = files_read(path, &n);
-    memcpy(bytes + n - 12, &odd, sizeof(odd)); // the last state before the checksum
+    memcpy(bytes + n - 12, &odd, sizeof(odd)); // the last value before the checksum
     uint64_t sum = hash_bytes(bytes, n - sizeof(sum), 0);
     memcpy(bytes + n - sizeof(sum), &sum, sizeof(sum));
     files_write_bytes(path, bytes, n);

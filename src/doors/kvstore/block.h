@@ -16,8 +16,8 @@ bool kvs_block_is_held(const void *block); // whether there is more than one hol
 // fine.
 void kvs_block_release(void *block);
 
-// Makes *block at least `bytes` long; if it is too short or has another holder, replaces
-// it by a new block, without its contents.
+// Makes *block at least `bytes` long. If the block is too short or has another holder,
+// replaces it by a new one, without copying the contents.
 int kvs_block_reserve(void **block, size_t *cap, size_t bytes);
 
 #endif

@@ -26,7 +26,7 @@ struct kvs_key {
 };
 
 int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct err *e);
-// Changes *k to the key of a slice of it. Slice 0 has the key itself.
+// Changes the key *k to the key of one of its slices. Slice 0 has the same key.
 void kvs_key_slice(struct kvs_key *k, uint32_t slice);
 uint64_t kvs_slice_id(const struct kvs_key *k, uint32_t slice);
 struct tug_kvstore_key kvs_key_given(const struct kvs_key *k);
@@ -41,8 +41,8 @@ struct kvs_by_key {
 // Returns the index of the id, or the index at which to insert it.
 size_t kvs_by_key_place(const struct kvs_by_key *l, uint64_t id);
 void *kvs_by_key_find(const struct kvs_by_key *l, uint64_t id); // NULL if not found
-int kvs_by_key_reserve(struct kvs_by_key *l, struct err *e);    // room for one more
-// Adds x. There must be room (kvs_by_key_reserve), and the list must not have the key.
+int kvs_by_key_reserve(struct kvs_by_key *l, struct err *e);    // memory for one more
+// Adds x, after kvs_by_key_reserve. The list must not have the key of x.
 void kvs_by_key_add(struct kvs_by_key *l, void *x);
 void kvs_by_key_remove(struct kvs_by_key *l, const void *x);
 void kvs_by_key_free(struct kvs_by_key *l); // frees the list, not its elements

@@ -20,8 +20,8 @@
 
 enum kvs_coding { KVS_UNCODED, KVS_2BIT, KVS_1BIT };
 
-// Reads the name of a coding and checks the threshold, which must be above 0 for 2bit;
-// NAN becomes 0.5.
+// Reads the name of a coding, and checks the threshold: NAN becomes 0.5; for 2bit, it must
+// be above 0.
 int kvs_coding_parse(const char *name, float *threshold, enum kvs_coding *ret,
                      struct err *e);
 

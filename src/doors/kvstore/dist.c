@@ -19,7 +19,7 @@ static void on_response(void *ctx, struct tug_app *a, const struct tug_simple *q
     (void)a;
     struct kvs_reply *r = mem_alloc(sizeof(*r) + q->body_bytes);
     if (r == NULL)
-        return; // if memory is short, kvs_dist_reply finds no answer
+        return; // memory is short: kvs_dist_reply will find no answer
     r->timestamp = q->timestamp;
     r->sender = q->sender;
     r->n = q->body_bytes;
@@ -43,7 +43,7 @@ struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
     return NULL;
 }
 
-// Takes a reply that must be a struct of n bytes.
+// Takes a reply to *ret, which has n bytes; the reply must have the same size.
 static int take_reply(struct tug_kvstore *s, uint32_t timestamp, uint32_t server,
                       void *ret, size_t n)
 {
@@ -64,8 +64,8 @@ int kvs_dist_usable(const struct tug_kvstore *s)
     return s->failed.code != 0 ? last_error_is(&s->failed) : 0;
 }
 
-// Adds the name of the first dead worker, if any, to the error: the server does not say
-// which worker it waits for.
+// Adds the name of the first dead worker, if there is one, to the error: probably the
+// servers waited for this worker.
 static void name_lost(struct tug_kvstore *s, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
@@ -74,8 +74,8 @@ static void name_lost(struct tug_kvstore *s, struct err *e)
                        name);
 }
 
-// Ends the store after a wait was given up: the memory of the request is the caller's
-// again, so no answer may be written to it.
+// Ends the store after a wait was given up: the caller may now reuse the memory of the
+// request, so no answer may be written to it any more.
 static void fail(struct tug_kvstore *s)
 {
     name_lost(s, last_error());

@@ -147,9 +147,9 @@ static int check_shape(const struct kvs_entry *x, const struct tug_array *a,
                    (unsigned long long)a->width);
 }
 
-// Returns whether kvs_parts_write checks the array while it copies it, since another pass
-// over a large array takes a tenth of the time of a push and pull. For several arrays it
-// checks their sum, which is finite only if all of them are.
+// Returns whether kvs_parts_write checks that the array is finite, while it copies it. (A
+// separate pass over a large array takes a tenth of the time of a push and pull.) If a key
+// has several arrays, their sum is checked, which is finite only if all of them are.
 static bool looked_at_later(const struct tug_kvstore *s, const struct kvs_entry *x,
                             const struct tug_array *a)
 {
@@ -157,8 +157,8 @@ static bool looked_at_later(const struct tug_kvstore *s, const struct kvs_entry 
            a->dtype == x->shape.dtype;
 }
 
-// Checks an item's array. With `out`, an array to pull into, the ids of a sparse array
-// are not read.
+// Checks an item's array. `out`: the array is to receive a pull, so the ids of a sparse
+// array are not read.
 static int check_item(const struct tug_kvstore *s, const struct kvs_entry *x,
                       const struct tug_array *a, bool out, struct err *e)
 {
@@ -245,7 +245,7 @@ int kvs_words(struct tug_kvstore *s, size_t n, struct err *e)
     return 0;
 }
 
-// Encodes and decodes an array, as if a device had sent it compressed.
+// Encodes an array and decodes it again, as if a device had sent it compressed.
 static int through_coding(struct tug_kvstore *s, struct kvs_entry *x, size_t i,
                           struct tug_array *a, struct err *e)
 {
@@ -280,7 +280,7 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
         if (coded && !a.sparse)
             TRY(through_coding(s, x, k, &a, e));
         if (k == 0 && t->next[i] == KVS_NONE && a.dtype == x->shape.dtype) {
-            *ret = a; // points at the caller's array
+            *ret = a; // without a copy: its data is the caller's
             return 0;
         }
         if ((k == 0 ? kvs_rows_set(&s->sum, x->shape.dtype, &a, e)
@@ -401,7 +401,7 @@ static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int prio
 {
     struct err *e = last_error();
     for (size_t i = 0; i < t->n && s->dist;
-         i++) // checks all first, so that no residual of a compression is lost
+         i++) // settles all keys first: an error would lose a compression's residual
         TRY(kvs_parts_settle(s, t->of[i]));
     for (size_t i = 0; i < t->n; i++) {
         struct kvs_entry *x = t->of[i];

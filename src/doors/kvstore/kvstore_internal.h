@@ -27,26 +27,26 @@
 // The part of an array that one server stores.
 struct kvs_piece {
     uint32_t server;
-    // First row and number of rows, in the units of the entry (its rows and width).
+    // First row and number of rows; rows are as in the struct kvs_entry (rows, width).
     uint64_t first, rows;
     uint32_t slice; // number of the slice in the slice's key; 0 if the key is not sliced
     uint64_t id;    // id of the key, or of the slice
-    char *send;     // key and words of a push that is written or in flight
+    char *send;     // the key and words of a push, until it is answered
     size_t cap_send, send_bytes;
     enum kvs_cmd cmd; // the kind of request in `send`
     bool pending;
     uint32_t timestamp;
 };
 
-// A key of this store, with the facts that its worker has about it.
+// What a worker's store knows about a key.
 struct kvs_entry {
     struct kvs_key key;
     struct tug_array shape;  // dtype and shape, without data
-    struct kvs_value *value; // the array, in a process without a cluster
-    // The units by which the array is cut: its rows, or its elements if it has fewer rows
-    // than there are servers.
+    struct kvs_value *value; // the array, in a process without a cluster; else NULL
+    // Number and size of the rows by which the array is cut into pieces. If there are
+    // fewer rows than servers, each element counts as a row.
     uint64_t rows, width;
-    // In a synchronous store the number of rounds to which this rank has pushed.
+    // In a synchronous store: the number of rounds in which this rank has pushed.
     uint64_t rounds;
     // Number of the key's push in flight, among all pushes of the store; 0: none.
     uint64_t sent;
@@ -59,8 +59,8 @@ struct kvs_entry {
     size_t first, last; // the key's first and last item in that call
 };
 
-// Id and range of a server. They never change, while the node's own list is replaced with
-// every roster and can be read only with the van.
+// A copy of a server's id and range, which never change. (The node's own list of servers is
+// replaced with every roster, and can be read only with the van.)
 struct kvs_place {
     uint32_t id;
     uint64_t first_key; // first key of the server's range
@@ -74,10 +74,11 @@ struct kvs_reply {
     char bytes[];
 };
 
-// The purpose of a wait for a server's answer.
+// For what a request waits at a server.
 enum kvs_await { KVS_AWAIT_INIT, KVS_AWAIT_ROUND, KVS_AWAIT_BARRIER };
 struct kvs_awaited {
-    // The awaited event: a key is made, all workers push to it, or all come to a barrier.
+    // The awaited event: a key is made, all workers have pushed to it, or all workers have
+    // reached a barrier.
     enum kvs_await what;
     uint32_t server;
     uint64_t id;     // id of the key, or of one of its slices
@@ -88,7 +89,7 @@ struct tug_kvstore {
     char type[64];
     bool dist, async, device;
     uint64_t big_array;
-    uint64_t slice;   // elements of a slice; 0: arrays are not sliced
+    uint64_t slice;   // number of elements of a slice; 0: arrays are not sliced
     bool keeps_whole; // the optimizer needs new arrays to be stored whole on one server
     bool barrier_before_exit;
     // `keys_known`: a key was made; `keys_named`: keys are names, not numbers.
@@ -111,7 +112,7 @@ struct tug_kvstore {
     uint32_t rank, workers, servers;
     struct kvs_place *places; // the servers by rank
     uint64_t pushes;          // number of pushes sent
-    size_t under_way;         // pieces of pushes that no wait has ended yet
+    size_t under_way;         // number of pieces of pushes in flight
     uint32_t warned; // number of warnings about long waits; each doubles the time to the
                      // next warning
     bool recovers;
@@ -120,21 +121,21 @@ struct tug_kvstore {
     struct err failed;
 };
 
-// The items of a call, linked by key: the items of entry x are x->first, next[x->first]
-// and so on.
+// The items of a call, linked by key: the items of entry x have the indices x->first,
+// next[x->first] and so on.
 struct kvs_items {
     const struct tug_kvstore_item *items;
     size_t n;
     struct kvs_entry **of;
     size_t *next;
 };
-// Adds up the call's items of one key. The result in *ret points at the caller's array or
-// at s->sum.
+// Adds up the call's items of one key. The data of *ret is the caller's array or that of
+// s->sum.
 int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *x,
             struct tug_array *ret, struct err *e);
 // Copies the dense array `a` into an item's array.
 void kvs_give(const struct tug_array *a, struct tug_array *to);
-// Returns the residual of the i-th array of a push; NULL if memory is out.
+// Returns the residual of the i-th array of a push; NULL if there is not enough memory.
 float *kvs_left(struct kvs_entry *x, size_t i);
 // Makes room for n words in s->words.
 int kvs_words(struct tug_kvstore *s, size_t n, struct err *e);
@@ -148,27 +149,27 @@ int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
 int kvs_dist_usable(const struct tug_kvstore *s);
-// Waits for a request. A wait that times out or is interrupted ends the store.
-// `w` (may be NULL) is the awaited event; if it is given, warnings and the error
-// name the missing workers.
+// Waits for a request. A wait that times out or is interrupted ends the store. If `w`, the
+// awaited event, is not NULL, warnings and the error name the missing workers.
 int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 enum { KVS_ALL_SERVERS = -1 };
 int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                  size_t n, uint32_t *ret_timestamp);
-// Takes an answer of a server; NULL if there is none. Freed by mem_free.
+// Returns a server's answer to a request, which the caller frees with mem_free; NULL if
+// there is none.
 struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
                                  uint32_t server);
 // Sends a request and waits until it is done. The contents of answers are dropped.
 int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                   size_t n);
 
-// Gets a server's settings of a piece of a key; waits until the key was made there.
+// Waits until a server has a piece of a key, and gets its settings of the piece.
 int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_entry *x,
                   const struct kvs_piece *p, struct kvs_meta *ret);
 
 // Defined in who.c:
-// Waits for a request as tug_app_wait does, and names the missing workers in a warning
-// after a part of the time, and in the error.
+// Waits for a request as tug_app_wait does. A warning after a part of the time limit, and
+// the error after all of it, name the missing workers.
 int kvs_who_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 
 // Defined in parts.c:

@@ -62,7 +62,7 @@ static void casts(void **state)
 {
     const double from[] = {1.75, -2.5, 1e30, -1e30, (double)NAN, 3e9};
     const int32_t as_int[] = {1, -2, INT32_MAX, INT32_MIN, 0, INT32_MAX};
-    // 2^53 + 1 is not a double: a cast by way of doubles would change it.
+    // 2^53 + 1 is not a double, so a cast that used doubles would change it.
     const int64_t big[] = {(INT64_C(1) << 53) + 1, -5};
     int32_t i32[6];
     int64_t i64[2];
@@ -113,7 +113,7 @@ static void coding(void **state)
         uint8_t bits[2 * MOST + 64];
         assert_int_equal((n + (two ? 15 : 31)) / (two ? 16 : 32), k);
         for (int step = 0; step < 5; step++) {
-            for (size_t i = 0; i < n; i++) // some values equal the threshold
+            for (size_t i = 0; i < n; i++) // some values are exactly the threshold
                 g[i] = ((float)rng_below(&rng, 17) - 8) * 0.25f;
             memset(bits, 0, sizeof(bits));
             naive_coding(two, 0.5f, g, r, n, bits, out);
@@ -235,7 +235,7 @@ static void rows(void **state)
     check(tug_kvstore_close(s));
 }
 
-// Pushes from and pulls into arrays of other dtypes than the key's.
+// Arrays that are pushed, and arrays that receive pulls, may have other dtypes than the key.
 static void dtypes(void **state)
 {
     const enum tug_dtype all[] = {TUG_FLOAT16, TUG_FLOAT32, TUG_FLOAT64, TUG_INT32,
@@ -268,7 +268,7 @@ static void out_of_range(void **state)
 {
     static const struct {
         enum tug_dtype from, key;
-        double last, first; // the last value that fits, the first that does not
+        double last, first; // the last value that fits, and the first that does not fit
     } pairs[] = {
         {TUG_FLOAT64, TUG_FLOAT32, 0x1.fffffep127, 0x1p128},
         {TUG_FLOAT64, TUG_FLOAT16, -65519, -65520},
@@ -295,7 +295,8 @@ static void out_of_range(void **state)
         kvs_cast(pairs[i].from, bytes, TUG_FLOAT64, numbers, N);
         refused(push(s, "w", &a), "element 20");
         check(pull(s, "w", &out));
-        assert_true(fabs(got[N - 1] - pairs[i].last) <= 15); // the value is unchanged
+        // The key still has the value before the refused push.
+        assert_true(fabs(got[N - 1] - pairs[i].last) <= 15);
         check(tug_kvstore_close(s));
     }
 }
@@ -425,8 +426,9 @@ static void misuse(void **state)
     check(tug_kvstore_close(NULL));
 }
 
-// A wrong role is refused before the process joins: a worker that calls tug_kvstore_serve
-// would take a worker's place, and a process without a scheduler would wait for one.
+// A process whose role does not fit its call is refused before it joins the cluster.
+// Otherwise a worker that calls tug_kvstore_serve would take another worker's rank, and a
+// process without a scheduler's address would wait for a scheduler.
 static void wrong_roles(void **state)
 {
     (void)state;

@@ -13,7 +13,7 @@
 
 enum { CHUNK = 256, STATES_MAX = 3 };
 
-// The other arguments of the formulas, besides weights and gradients.
+// The arguments of the formulas, besides weights and gradients.
 struct step {
     // The optimizer, with the learning_rate and wd for this key and update.
     const struct kvs_optimizer *o;
@@ -21,10 +21,10 @@ struct step {
     // nadam: momentum of this update and of the next one, and the product of all momenta so
     // far
     double momentum, next, product;
-    uint64_t at;    // the first weight's index in the array
-    uint64_t noise; // the stream of random numbers of this update
-    bool second;    // lamb: the second pass, which changes the weights by the norms
-    double weights, steps; // lamb: sums of squares of the weights and of the steps
+    uint64_t at;           // the first weight's index in the array
+    uint64_t noise;        // the stream of random numbers of this update
+    bool second;           // lamb: this is the second pass, which changes the weights
+    double weights, steps; // lamb: sums of the squares of the weights and of the steps
 };
 
 // Returns the i-th number of a standard normal distribution (Box and Muller).
@@ -104,7 +104,7 @@ static int optimizer_begin(struct kvs_state *s, const struct kvs_optimizer *o,
         }
         kvs_cast(TUG_FLOAT32, s->master, a->dtype, a->data, elements);
     }
-    // The first state of DCASGD is the weights before the first update.
+    // DCASGD's state begins as a copy of the weights.
     if (o->kind == KVS_DCASGD)
         kvs_cast(s->real == sizeof(double) ? TUG_FLOAT64 : TUG_FLOAT32, s->arrays,
                  a->dtype, a->data, elements);
@@ -118,11 +118,12 @@ struct update {
     struct kvs_state *s;
     struct tug_array *w;
     uint64_t elements;
-    // The old values of the elements that the update has changed, and their end.
+    // Memory for the old values of the changed elements, and the end of those saved so far.
     char *before, *at;
 };
 
-// Returns the bytes per element that an update changes: weight, states and master weight.
+// Returns how many bytes of each element an update changes: weight, states and master
+// weight.
 static size_t changed_bytes(const struct update *u)
 {
     return kvs_dtype_size(u->w->dtype) + u->s->n * u->s->real +
@@ -171,7 +172,7 @@ static bool sound(const struct update *u, uint64_t at, size_t n)
 static void update_chunk(struct update *u, uint64_t at, enum tug_dtype dtype,
                          const void *gradient, size_t n)
 {
-    double g[CHUNK], cast[CHUNK]; // room for floats, too
+    double g[CHUNK], cast[CHUNK]; // hold doubles or floats
     struct kvs_state *s = u->s;
     enum tug_dtype real = s->real == sizeof(double) ? TUG_FLOAT64 : TUG_FLOAT32;
     void *states[STATES_MAX] = {NULL};
@@ -210,15 +211,15 @@ static bool update_run(struct update *u, uint64_t at, enum tug_dtype dtype,
     return true;
 }
 
-// Restores the chunks that update_run has changed, up to where it stopped.
+// Restores the chunks that update_run has changed before it failed.
 static void put_back_run(struct update *u, const char *end, uint64_t at, uint64_t n)
 {
     for (uint64_t i = 0; i < n && u->at < end; i += CHUNK)
         move(u, at + i, n - i < CHUNK ? n - i : CHUNK, true);
 }
 
-// Makes one pass over the elements of the gradient. Returns false if a result is not
-// finite.
+// Updates the weights for all elements of the gradient once. Returns false if a result is
+// not finite.
 static bool update_pass(struct update *u, const struct tug_array *g)
 {
     uint64_t width = u->w->width, n = g->sparse ? g->n_ids : 1;
@@ -239,7 +240,7 @@ static void put_back(struct update *u, const struct tug_array *g)
                      g->sparse ? u->w->width : u->elements);
 }
 
-// Returns lamb's learning rate by the norms of weights and steps, which the first pass
+// Returns lamb's learning rate, from the norms of weights and steps that the first pass
 // has computed.
 static double lamb_rate(const struct step *c)
 {
@@ -271,8 +272,8 @@ static int update_all(struct update *u, const struct tug_array *g, const char *k
                    key, kvs_optimizer_name(scaled.kind));
 }
 
-// Updates an array, after it has allocated all memory, so that it can be undone if a
-// result is not finite.
+// Updates an array. Undoes the update if a result is not finite; the memory for this is
+// allocated before.
 static int update(struct update *u, const struct tug_array *g, const char *key,
                   struct err *e)
 {
@@ -286,7 +287,7 @@ static int update(struct update *u, const struct tug_array *g, const char *key,
     return rc;
 }
 
-// Returns the sum of the squares of the elements, each times `scale`.
+// Multiplies each element by `scale`, and returns the sum of the squares.
 static double squares(enum tug_dtype t, const void *from, uint64_t n, double scale)
 {
     double x[CHUNK], sum = 0;
@@ -299,8 +300,8 @@ static double squares(enum tug_dtype t, const void *from, uint64_t n, double sca
     return sum;
 }
 
-// Returns whether lars scales the key's rate by norms: not for names that end in gamma,
-// beta or bias, unless layer(KEY) says otherwise.
+// Returns whether lars scales the key's rate by norms. The field layer(KEY) says so;
+// without it, lars does not scale keys whose names end in gamma, beta or bias.
 static bool scales(const struct kvs_key *key, const struct kvs_mult *m)
 {
     static const char *const not [] = {"gamma", "beta", "bias"};
@@ -315,7 +316,7 @@ static bool scales(const struct kvs_key *key, const struct kvs_mult *m)
     return true;
 }
 
-// Returns the factor of lars for the learning rate (You et al. 2017).
+// Returns the factor by which lars multiplies the learning rate (You et al. 2017).
 static double lars_scale(const struct kvs_optimizer *o, const struct update *u,
                          const struct tug_array *g)
 {
@@ -347,12 +348,12 @@ static void count_momentum(struct step *c, const struct kvs_state *s)
     c->product = s->product * c->momentum;
 }
 
-// Returns whether a sparse gradient also changes the rows that it does not have, as if
-// their gradients were 0.
+// Returns whether a sparse gradient also changes the array's other rows, as if their
+// gradients were 0.
 static bool changes_all(const struct kvs_optimizer *o)
 {
     switch (o->kind) {
-    case KVS_LAMB: // steps are scaled by norms of the whole array
+    case KVS_LAMB: // it scales steps by norms of the whole array
         return true;
     case KVS_SGD:
     case KVS_ADAM:
@@ -376,8 +377,8 @@ static int apply(struct kvs_optimizer *o, struct kvs_state *s, struct tug_array 
     count_momentum(&u.c, s);
     if (o->kind == KVS_LARS && scales(key, m))
         now.learning_rate *= lars_scale(&now, &u, g);
-    // ftrl and ftml divide by the learning rate; so at a rate of 0 the
-    // weights are left unchanged.
+    // ftrl and ftml divide by the learning rate, so a rate of 0 must not reach them; it
+    // leaves the weights unchanged.
     bool stays = now.learning_rate == 0 && (o->kind == KVS_FTRL || o->kind == KVS_FTML);
     if (!stays)
         TRY(update(&u, g, key->text, e));
@@ -468,7 +469,7 @@ int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
         return err_set(e, TUG_EDATA, "it is truncated");
     memcpy(&h, *at, sizeof(h));
     *at += sizeof(h);
-    if (h.elements == 0) { // the state had no update yet
+    if (h.elements == 0) { // the key had no update yet
         kvs_state_free(ret);
         return 0;
     }

@@ -41,11 +41,11 @@ enum kvs_optimizer_kind {
     KVS_OPTIMIZERS
 };
 
-// The multipliers of a key.
+// The multipliers of a key's learning rate and weight decay.
 struct kvs_mult {
     struct kvs_key key;
     double lr, wd;
-    double layer; // lars: whether norms scale the rate; NAN: by the key's name
+    double layer; // lars: whether norms scale the rate; NAN: the key's name decides
 };
 
 struct kvs_optimizer {
@@ -54,12 +54,12 @@ struct kvs_optimizer {
     double momentum, beta1, beta2, epsilon, rho, lamda1, beta, wd_lh, clip_weights;
     double eta, lamda, schedule_decay, lower_bound, upper_bound, seed;
     double begin_num_update;
-    double centered, multi_precision, lazy_update, correct_bias; // 0 or 1
+    double centered, multi_precision, lazy_update, correct_bias; // each is 0 or 1
     struct kvs_schedule schedule;
     struct kvs_by_key mults; // list of struct kvs_mult
     // begin_num_update plus the number of updates of the key with the most updates.
     uint64_t num_update;
-    // Number of the stream of random numbers; servers have different ones.
+    // Number of the stream of random numbers; each server has another one.
     uint64_t stream;
 };
 
@@ -89,15 +89,15 @@ void kvs_optimizer_replace(struct kvs_optimizer *was, const struct kvs_optimizer
 // a key has had.
 double kvs_optimizer_rate(const struct kvs_optimizer *o, uint64_t num_update);
 
-// Updates the whole array once, or the rows of a sparse gradient. TUG_EUSAGE if the array
-// has integers or a result is not finite.
+// Updates the whole array once, or the rows of a sparse gradient. Returns TUG_EUSAGE if
+// the array has integers or a result is not finite.
 int kvs_optimizer_apply(struct kvs_optimizer *o, struct kvs_state *s,
                         struct tug_array *weights, const struct tug_array *gradient,
                         const struct kvs_key *key, struct err *e);
 void kvs_state_free(struct kvs_state *s);
 
-// Write a state as bytes, and read it back. TUG_EDATA if the bytes are not the state of
-// this array and optimizer.
+// Write a state as bytes, and read it back. Reading returns TUG_EDATA if the bytes are not
+// a state for this array and optimizer.
 int kvs_state_write(const struct kvs_state *s, uint64_t elements, struct buf *to);
 int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
                    const struct tug_array *of, const char **at, const char *end,

@@ -36,8 +36,8 @@ static double norm(const double *x)
     return sqrt(sum);
 }
 
-// Returns the new value of one weight. g is the scaled and clipped gradient, d the same
-// with decay.
+// Returns the new value of one weight. g is the scaled and clipped gradient; d is g plus
+// the weight decay.
 static double naive_new(const char *name, struct naive *n, int i, double g, double d)
 {
     double w = n->w[i], *a = &n->s[0][i], *b = &n->s[1][i], *c = &n->s[2][i];
@@ -61,7 +61,7 @@ static double naive_new(const char *name, struct naive *n, int i, double g, doub
         *b = 0.9 * *b + 0.1 * step * step;
         return w - LR * step;
     }
-    if (strcmp(name, "ftml") == 0) { // beta1 of ftml is 0.6
+    if (strcmp(name, "ftml") == 0) { // with its default beta1, 0.6
         *b = 0.999 * *b + 0.001 * d * d;
         double now = (1 - pow(0.6, n->t)) / LR * (sqrt(*b / b2) + 1e-8);
         *c = 0.6 * *c + 0.4 * d - (now - 0.6 * *a) * w;
@@ -104,7 +104,7 @@ static double naive_new(const char *name, struct naive *n, int i, double g, doub
         *a = 0.9 * *a - 0.1 * d;
         return w + LR * sign(*a);
     }
-    *a = 0.9 * *a - LR * d; // sgd, nag, and lars with its scaled rate
+    *a = 0.9 * *a - LR * d; // sgd, nag, and lars (the caller has scaled its rate)
     return strcmp(name, "nag") == 0 ? w + 0.9 * *a - LR * d : w + *a;
 }
 
@@ -137,8 +137,8 @@ static void naive_lars(struct naive *n, const double *raw, const bool *changes)
     }
 }
 
-// Makes a step of the naive model. raw has the unscaled gradients, 0 where there is none;
-// changes[] says which weights change.
+// Makes a step of the naive model. raw[] has the unscaled gradients, 0 for weights without
+// one; changes[] says which weights change.
 static void naive_step(const char *name, struct naive *n, const double *raw,
                        const bool *changes)
 {
@@ -183,7 +183,7 @@ static void compare(struct tug_kvstore *s, const char *name, enum tug_dtype dtyp
                      n->w[i]);
 }
 
-// Draws the gradients of a step: of all rows, or with `some` of some rows.
+// Draws random gradients for a step: for all rows, or, if `some`, for the rows of `ids`.
 static void draw(struct rng *rng, bool some, const int64_t *ids, double g[N],
                  double raw[N], bool changes[N])
 {
@@ -196,8 +196,8 @@ static void draw(struct rng *rng, bool some, const int64_t *ids, double g[N],
     }
 }
 
-// Runs an optimizer against the naive model. With `lazy` a sparse gradient changes only
-// its own rows.
+// Compares an optimizer with the naive model. `lazy`: a sparse gradient changes only its
+// own rows.
 static void run_optimizer(const char *name, const char *more, bool lazy,
                           enum tug_dtype dtype)
 {
@@ -233,7 +233,7 @@ static void optimizers(void **state)
 {
     static const struct {
         const char *name, *more;
-        bool all; // whether rows without a gradient change, too
+        bool all; // whether rows without a gradient change
     } of[] = {{"sgd", ",momentum=0.9", false},
               {"sgd", ",momentum=0.9,lazy_update=0", true},
               {"nag", "", false},
@@ -262,8 +262,8 @@ static void optimizers(void **state)
     }
 }
 
-// The noise of sgld has the deviation of the formula, differs between keys and updates,
-// and is the same in each run.
+// The noise of sgld has the standard deviation of the formula, differs between keys and
+// updates, and is the same in each run.
 static void noise_of_sgld(void **state)
 {
     enum { MANY = 40000 };
@@ -291,7 +291,7 @@ static void noise_of_sgld(void **state)
     }
     assert_true(fabs(sum / MANY) < 5 * 0.2828 / 200);
     assert_true(fabs(squares / MANY - 0.08) <
-                5 * 0.08 * 0.00708); // two steps of variance 0.04
+                5 * 0.08 * 0.00708); // 0.08: two steps, each of variance 0.04
 }
 
 // ------------------------------------------------ names, numbers and texts of optimizers
@@ -394,8 +394,8 @@ static double rate(const char *text, uint64_t n)
     return ret;
 }
 
-// Returns the rate as MXNet's scheduler computes it, which is called at each update and
-// changes its state.
+// Returns the rate after n updates as MXNet's scheduler computes it: it changes its state
+// at each update.
 static double naive_factor(int n, int step, double factor, double stop, double base)
 {
     int count = 0;
@@ -437,7 +437,8 @@ static void schedules(void **state)
          1e-15);
 }
 
-// Each key has its own multipliers, and a schedule follows the key with the most updates.
+// Each key has its own multipliers; the number of updates in a schedule is that of the key
+// with the most updates.
 static void keys(void **state)
 {
     float w[N] = {0}, g[N], got[N];
@@ -475,8 +476,8 @@ static void keys(void **state)
     check(tug_kvstore_close(s));
 }
 
-// lars does not scale keys with some names; with a multiplier of 0 ftrl and ftml change
-// nothing.
+// lars does not scale the rate of keys with certain names. With a multiplier of 0, ftrl
+// and ftml change nothing.
 static void kinds_of_keys(void **state)
 {
     static const char *const names[] = {"fc1_bias", "bn_gamma", "bn_beta", "mine"};
@@ -527,8 +528,8 @@ static void overflow_is_undone(void **state)
     check(tug_kvstore_close(s));
 }
 
-// A run that resumes from states saved in its middle ends with the same weights as an
-// uninterrupted run.
+// Saves states in the middle of a run and resumes from them: the weights at the end are
+// those of an uninterrupted run.
 static void states(void **state)
 {
     const char *const optimizer = "adam:learning_rate=0.1";
@@ -586,7 +587,7 @@ static void states(void **state)
     check(tug_kvstore_close(t));
 }
 
-// Tests such resumed runs for each optimizer, also with a schedule that continues.
+// Resumes runs from saved states with each optimizer, and with a schedule that continues.
 static void all_states(void **state)
 {
     char path[] = "/tmp/tug_kvstore_states_XXXXXX";

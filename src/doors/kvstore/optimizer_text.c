@@ -56,8 +56,8 @@ static const struct field fields[] = {
     ",wd=0,rescale_grad=1,clip_gradient=0,multi_precision=0,begin_num_update=0"
 #define MEANS "beta1=0.9,beta2=0.999,epsilon="
 
-// The optimizers, with their fields in the order of MXNet's arguments. A clip or bound of
-// 0 is not applied.
+// The optimizers and their fields, in the order of MXNet's arguments. A clip or bound of 0
+// means none.
 static const struct {
     enum kvs_optimizer_kind kind;
     const char *text;
@@ -115,13 +115,12 @@ bool kvs_optimizer_whole(const struct kvs_optimizer *o)
 struct reading {
     struct kvs_optimizer *o;
     const char *text, *name, *at;
-    const char *takes; // the optimizer's line in `optimizers`
-    bool defaults;     // the line itself is being read, for the defaults
+    const char *takes; // the optimizer's text in `optimizers`
+    bool defaults;     // that text itself is being read, to set the defaults
     bool rate_given;
 };
 
-// Lists the fields that an optimizer takes: those of its line and those of all
-// optimizers.
+// Lists the fields that an optimizer takes, for messages.
 static void list_fields(const struct reading *r, char *to, size_t max)
 {
     size_t n = 0;
@@ -202,7 +201,8 @@ static int bad_key(const struct reading *r, const char *field, struct err *e)
                    r->name, field, field, field);
 }
 
-// Reads a key, from after the opening parenthesis to after the closing one.
+// Reads a key in parentheses. r->at is after the opening one, and moves behind the closing
+// one.
 static int take_key(struct reading *r, const char *field, struct kvs_key *ret,
                     struct err *e)
 {
@@ -309,7 +309,8 @@ static int read_fields(struct reading *r, const char *at, struct err *e)
     return 0;
 }
 
-// Completes a schedule: as in MXNet, a learning_rate replaces the base_lr of a scheduler.
+// Completes a schedule: as in MXNet, the optimizer's learning_rate, if it was given,
+// replaces the schedule's base_lr.
 static int settle_schedule(struct reading *r, struct err *e)
 {
     struct kvs_schedule *s = &r->o->schedule;

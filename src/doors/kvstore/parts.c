@@ -36,10 +36,9 @@ static size_t row_bytes(const struct kvs_entry *x)
 
 enum { SLICES_MAX = 512 }; // the most slices of a key on a server
 
-// kvapp limits the requests in flight to a server (KV_WINDOW). If the requests of two
-// workers filled these windows, each with pieces of other keys, a synchronous round would
-// wait for pieces that cannot be sent. So the pieces of pushes and pulls that are sent at
-// a time fit into the window of one server.
+// kvapp limits the requests in flight to a server (KV_WINDOW). If two workers filled these
+// windows with pushes of different keys, the rounds of both would wait for pieces that
+// cannot be sent. So all pieces in flight of a worker must fit into one window.
 enum { PUSHED_MAX = 3000, PULLED_MAX = 500 };
 
 // Returns the number of slices of an array; 0 if it is not sliced.
@@ -72,7 +71,7 @@ int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e)
         p->server = slices > 0 ? (of_key + i) % s->servers : spread ? i : of_key;
         p->slice = slices > 0 ? i : 0;
         p->id = kvs_slice_id(&x->key, p->slice);
-        // This does not overflow: 2^40 elements x 2^24 pieces fit 64 bits.
+        // The product does not overflow: at most 2^40 rows times 2^24 pieces.
         p->first = x->rows * i / x->n_pieces;
         p->rows = x->rows * (i + 1) / x->n_pieces - p->first;
     }
@@ -117,8 +116,7 @@ static int send_piece(struct tug_kvstore *s, struct kvs_piece *p, int priority)
         .priority = priority,
         .data = {.n_keys = 1},
     };
-    // The key must be valid as long as the request, so it is stored in p->send before the
-    // words.
+    // The key must be valid as long as the request, so p->send holds it, before the words.
     memcpy(p->send, &key, sizeof(key));
     q.data.keys = (const uint64_t *)p->send;
     q.data.values = (const float *)(p->send + sizeof(key));
@@ -129,7 +127,8 @@ static int send_piece(struct tug_kvstore *s, struct kvs_piece *p, int priority)
     return 0;
 }
 
-// Makes room for the bytes of a request in p->send, after the key.
+// Allocates p->send for a key and a request of `bytes` bytes; sets *ret to the bytes after
+// the key.
 static int reserve_send(struct kvs_piece *p, enum kvs_cmd cmd, size_t bytes, char **ret,
                         struct err *e)
 {
@@ -157,7 +156,7 @@ static int settle(struct tug_kvstore *s, struct kvs_entry *x)
         if (kvs_dist_wait(s, p->timestamp, of_all ? &w : NULL) != 0 && first.code == 0)
             first = *last_error();
     }
-    if (first.code == 0) { // a push that failed in part does not count for its round
+    if (first.code == 0) { // if one piece failed, the push does not count for its round
         x->rounds += n == x->n_pieces;
         return 0;
     }
@@ -175,8 +174,8 @@ int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
     return late.code != 0 ? last_error_is(&late) : rc;
 }
 
-// Waits for the oldest pushes until there is room for a push of this key. The error of an
-// old push is stored for the next call of its key.
+// Waits for the oldest pushes until PUSHED_MAX allows a push of this key. The error of an
+// old push is stored for the next call with the old push's key.
 static void parts_make_room(struct tug_kvstore *s, const struct kvs_entry *x)
 {
     while (s->under_way > 0 && s->under_way + x->n_pieces > PUSHED_MAX) {
@@ -218,7 +217,8 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
                       const struct tug_array *a, struct err *e)
 {
     struct kvs_rows dense = {0};
-    int rc = a->sparse ? kvs_rows_set_dense(&dense, a, e) : 0; // sends all rows
+    // A sparse array is sent as a dense one, with all rows.
+    int rc = a->sparse ? kvs_rows_set_dense(&dense, a, e) : 0;
     for (uint32_t i = 0; i < x->n_pieces && rc == 0; i++)
         rc = send_init(s, x, &x->pieces[i], a->sparse ? &dense.a : a, e);
     if (rc == 0)
@@ -227,8 +227,8 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
     return rc;
 }
 
-// Asks a server for the settings of a piece, and compares them. The server answers
-// only once the key has been made, so workers other than rank 0 wait here for init.
+// Gets a server's settings of a piece, and compares them with those of this worker. The
+// server answers only after rank 0 has made the key, so the other ranks wait here.
 static int parts_look(struct tug_kvstore *s, struct kvs_entry *x,
                       const struct kvs_piece *p, uint64_t *rounds, struct err *e)
 {
@@ -250,9 +250,9 @@ static int parts_look(struct tug_kvstore *s, struct kvs_entry *x,
                    (unsigned long long)p->rows, (unsigned long long)x->width);
 }
 
-// Gets the number of rounds that all servers have ended: a worker that died while pushing
-// may have reached only some servers, and its replacement continues with the first round
-// that is not over at all of them.
+// Gets the number of rounds that have ended at all servers. A worker that died during a
+// push may have sent it to only some servers; its replacement continues with the first
+// round that is still open at a server.
 int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret)
 {
     struct kvs_meta m;
@@ -354,7 +354,7 @@ int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug
 {
     struct tug_array as = *a;
     if (a->sparse &&
-        x->rows != x->shape.rows) { // cut by elements, so rows cannot be named
+        x->rows != x->shape.rows) { // cut by elements, so a push cannot name rows
         TRY(kvs_rows_set_dense(&s->coded, a, last_error()));
         as = s->coded.a;
     }
@@ -384,8 +384,8 @@ struct pull {
     void *bounce; // memory for `to`; NULL: `to` is the caller's array
 };
 
-// Returns whether answers are received directly into the item's array: if they are whole
-// words of its dtype.
+// Returns whether answers can be received directly into the item's array: if each is whole
+// words, in the array's dtype.
 static bool in_place(const struct kvs_entry *x, const struct tug_array *a)
 {
     bool words = row_bytes(x) % 4 == 0;
@@ -412,8 +412,8 @@ static void pull_free(struct pull *p)
     mem_free(p->bounce);
 }
 
-// Sends the requests of a pull. The pieces are received one after the other, each at a
-// multiple of 4 bytes.
+// Sends the requests of a pull. The memory for the answers has one piece after the other,
+// each at a multiple of 4 bytes.
 static int pull_send(struct tug_kvstore *s, struct pull *p, int priority)
 {
     size_t at = 0;
@@ -447,7 +447,8 @@ static int pull_wait(struct tug_kvstore *s, struct pull *p)
     return last_error_is(&first);
 }
 
-// Waits for the first n pulls. *first becomes the first error, unless it has one already.
+// Waits for the first n pulls. Sets *first to their first error, unless *first already has
+// an error.
 static void pulls_wait(struct tug_kvstore *s, struct pull *pulls, size_t n,
                        struct err *first)
 {
@@ -486,7 +487,7 @@ static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pul
                     int priority)
 {
     struct err first = {0}, early = {0};
-    uint64_t asked = 0; // pieces requested since the last wait for all of them
+    uint64_t asked = 0; // number of pieces requested since the last pulls_wait
     int rc = 0;
     for (size_t i = 0; i < t->n && rc == 0; i++)
         if (t->of[i]->first == i)

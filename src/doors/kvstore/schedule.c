@@ -162,7 +162,8 @@ int kvs_schedule_check(const struct kvs_schedule *s, struct err *e)
 
 static double of_factor(const struct kvs_schedule *s, double n)
 {
-    double times = ceil(n / s->steps[0]) - 1; // the rate falls after a step, not at it
+    // The rate falls with the update after a step, not with the update of the step itself.
+    double times = ceil(n / s->steps[0]) - 1;
     if (times <= 0)
         return s->base_lr;
     return fmax(s->base_lr * pow(s->factor, times), s->stop_factor_lr);

@@ -24,11 +24,11 @@ enum kvs_schedule_kind {
 
 struct kvs_schedule {
     enum kvs_schedule_kind kind;
-    double base_lr; // the rate from which the decay begins
+    double base_lr; // the learning rate before it decays
     double warmup_steps, warmup_begin_lr, warmup_final_lr;
     bool warmup_constant;
     double factor, stop_factor_lr, pwr, final_lr, max_update;
-    // The schedule "factor" uses the first one; those of "multifactor" ascend.
+    // "factor" uses only steps[0]; "multifactor" uses all, which ascend.
     double steps[KVS_STEPS_MAX];
     uint32_t n_steps;
 };
@@ -42,13 +42,12 @@ int kvs_schedule_begin(struct kvs_schedule *ret, const char *name, struct err *e
 bool kvs_schedule_field(struct kvs_schedule *s, const char *name, const char *value,
                         size_t n, int *ret, struct err *e);
 
-// Checks the fields that depend on each other. kvs_schedule_rate may be called
-// afterwards.
+// Checks the fields that depend on each other. Must be called before kvs_schedule_rate.
 int kvs_schedule_check(const struct kvs_schedule *s, struct err *e);
 double kvs_schedule_rate(const struct kvs_schedule *s, uint64_t num_update);
 
 const char *kvs_schedule_name(const struct kvs_schedule *s);
-// Returns the names of its fields, for messages.
+// Returns the names of the schedule's fields, for messages.
 const char *kvs_schedule_takes(const struct kvs_schedule *s);
 
 #endif

@@ -19,7 +19,7 @@
 
 #define ID_MASK (((uint64_t)1 << 48) - 1)
 
-// A request's head, and the bytes after it.
+// A request's head, and the bytes after the head.
 struct rest {
     struct kvs_head head;
     const char *at;
@@ -36,7 +36,7 @@ static int take_head(const struct kvs_job *j, struct rest *ret, struct err *e)
     return 0;
 }
 
-// Checks that the rest of a request is `bytes` bytes of elements, padded to words.
+// Checks that `bytes` bytes of elements, padded to words, follow the head of a request.
 static int check_size(const struct rest *r, size_t bytes, struct err *e)
 {
     if (r->n == kvs_padded(bytes, 4))
@@ -164,8 +164,8 @@ static int check_push(const struct kvs_value *v, const struct kvs_job *j, struct
 {
     if (j->push)
         return 0;
-    // A push-and-pull that arrives again is marked as a pull: its values are
-    // in the array already.
+    // A push-and-pull that arrives again is marked only as a pull, because its values are
+    // already in the array.
     return err_set(e, TUG_EDATA, "%s: request %d is a push, but is not marked as one",
                    v->key.text, j->cmd);
 }
@@ -186,7 +186,7 @@ static void answer_array(struct tug_kvstore_server *s, const struct kvs_value *v
 {
     size_t n = kvs_bytes(&v->a, v->a.rows);
     struct err e;
-    if (n % 4 == 0) { // no padding is needed: sends the array's own memory
+    if (n % 4 == 0) { // no padding is needed, so the array's own memory is sent
         kvs_block_hold(v->a.data);
         kvs_job_answer_block(s, j, v->a.data, n);
         return;
@@ -283,7 +283,7 @@ static int round_of(struct tug_kvstore_server *s, struct kvs_value *v, struct er
     return 0;
 }
 
-// Ends a round: answers all pushes to it, with the error *why if it has one, and begins
+// Ends a round: answers all its pushes, or refuses them if *why has an error, and begins
 // the next round.
 static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
                       const struct err *why)
@@ -304,8 +304,8 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
     r->beyond.code = 0;
 }
 
-// Returns whether the push of the first rank waits for the push of the second rank,
-// because two dense, uncompressed pushes are added in one pass.
+// Returns whether the push of rank 0 waits for the push of rank 1, because both are added
+// in one pass if they are dense and not compressed.
 static bool waits_for_second(const struct tug_kvstore_server *s,
                              const struct kvs_round *r)
 {
@@ -313,8 +313,8 @@ static bool waits_for_second(const struct tug_kvstore_server *s,
            r->of[0]->cmd == KVS_PUSH && r->of[1] == NULL;
 }
 
-// Returns whether the job is the second push for which the first one waits. A push that a
-// replacement repeats for a dead worker does not count as the second push.
+// Returns whether the job is the second push for which the first push waits. If a worker
+// that replaces a dead one repeats the push of its rank, that is not a second push.
 static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round *r,
                       const struct kvs_job *j)
 {
@@ -325,9 +325,9 @@ static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round
            first->cmd == KVS_PUSH && r->of[j->rank] == NULL;
 }
 
-// Adds the first two pushes. The first was checked when it arrived; if the sum is finite,
-// so is the second. If only the sum is out of range, the round fails, and all its pushes
-// get the error at its end.
+// Adds the first two pushes. The first push was checked when it arrived; if the sum is
+// finite, the second push is finite. If both pushes are finite but the sum is out of range,
+// the round fails: at its end, all its pushes get the error.
 static int add_second(struct tug_kvstore_server *s, struct kvs_value *v,
                       struct kvs_job *j, struct err *e)
 {
@@ -358,7 +358,7 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
         return 0;
     while (r->added < s->workers && r->of[r->added] != NULL) {
         struct kvs_job *j = r->of[r->added];
-        TRY(array_of(s, v, j, &a, e)); // was checked when it arrived
+        TRY(array_of(s, v, j, &a, e)); // the push was checked when it arrived
         int rc = 0;
         if (r->beyond.code == 0)
             rc = r->added == 0 ? kvs_rows_set(&r->sum, a.dtype, &a, e)
@@ -373,8 +373,8 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
     return 0;
 }
 
-// Queues a second push of a rank: its worker died after its first push, which is in the
-// round already. The second push is answered at the end of the round.
+// Queues a rank's second push in a round. The worker that sent the first push died; that
+// push counts, and the second push is only answered at the end of the round.
 static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs_job *j,
                       struct err *e)
 {
@@ -388,7 +388,7 @@ static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs
     return 0;
 }
 
-// Gets the number of rounds by which the push's round precedes the open round.
+// Sets *ret to the number of rounds by which the push's round precedes the open round.
 static int rounds_late(const struct kvs_value *v, const struct kvs_job *j, uint32_t *ret,
                        struct err *e)
 {
@@ -416,7 +416,7 @@ static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
     TRY(round_of(s, v, e));
     struct kvs_round *r = v->round;
     TRY(is_second(s, r, j)
-            ? add_second(s, v, j, e) // tried first: a wrong push must not end the round
+            ? add_second(s, v, j, e) // before `j` is stored: a wrong push does not count
             : pushed_array(s, v, j, &a, e));
     if (r->of[j->rank] != NULL)
         return push_again(v, &r->of[j->rank], j, e);

@@ -34,7 +34,7 @@ void kvs_job_free(struct kvs_job *j)
     mem_free(j);
 }
 
-// Answers and frees a job. An error is ignored, because the worker may have left.
+// Answers and frees a job. Ignores errors, because the worker may have left.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n)
 {
@@ -72,7 +72,8 @@ static void queue(struct tug_kvstore_server *s, struct tug_app *a,
         return;
     }
     *j = *of;
-    // A late message of a dead worker gets no rank, because another worker may have its place.
+    // A late message of a dead worker gets no rank, because another worker may have taken
+    // the rank.
     j->rank = kv_worker_rank(s->node, j->sender);
     j->kept = tug_app_keep(a, j->ticket);
     pthread_mutex_lock(&s->lock);
@@ -225,7 +226,8 @@ int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *r
     uint64_t until = clock_ns() + clock_ns_of(seconds), now = clock_ns();
     while (!s->stopped && now < until) {
         double left = (double)(until - now) / 1e9;
-        if (now >= s->ask_at) { // not for each request, because this calls the program
+        if (now >=
+            s->ask_at) { // not for each request, because the check calls the program
             s->ask_at = now + INTERRUPT_ASK_NS;
             TRY(look_for_interrupt(s, last_error()));
         }
@@ -262,7 +264,7 @@ void kvs_server_free_memory(struct tug_kvstore_server *s)
 void kvs_server_detach(struct tug_kvstore_server *s)
 {
     kv_facts_of(s->node, &(struct kv_above){NULL, NULL, NULL});
-    (void)tug_app_close(s->app); // no request arrives any more
+    (void)tug_app_close(s->app); // after this, no request arrives
     free_jobs(s);
 }
 
@@ -273,7 +275,8 @@ int tug_kvstore_server_close(struct tug_kvstore_server *s)
         return 0;
     if (s->node != NULL) {
         struct err why;
-        // The workers learn of the interruption before their requests are refused.
+        // Before their requests are refused, the workers must get the interruption as the
+        // error.
         if (!s->stopped && look_for_interrupt(s, &why) != 0)
             kv_break_off(s->node, &why);
         kvs_server_detach(s);

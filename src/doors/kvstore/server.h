@@ -16,7 +16,7 @@
 #include "doors/kvstore/value.h"
 #include "doors/kvstore/wire.h"
 
-enum { KVS_WANTED_MAX = 64 }; // most keys that a worker may wait for at a time
+enum { KVS_WANTED_MAX = 64 }; // the most keys for which a worker may wait at a time
 
 // A worker's request, until it is answered.
 struct kvs_job {
@@ -40,7 +40,7 @@ struct kvs_round {
     // `arrived`: ranks that have pushed; `added`: ranks whose pushes are in the sum.
     uint32_t arrived, added;
     struct err beyond; // the error if the sum is out of the dtype's range
-    // Pushes by rank, each followed by those of its worker's replacements.
+    // Pushes by rank, each followed by those of processes that replaced the rank's worker.
     struct kvs_job **of;
 };
 
@@ -55,15 +55,15 @@ struct tug_kvstore_server {
     pthread_cond_t more;
     struct kvs_job *first, *last;
 
-    bool stopped;     // this member and the following ones belong to the serving thread
+    bool stopped;     // this member and the following ones are used by the serving thread
     bool interrupted; // the program has interrupted a run
     uint64_t ask_at;  // time at which to ask again whether the program interrupts
     bool greeted, async;
     bool *known; // for each rank: whether the worker has sent KVS_HELLO
     struct kvs_values values;
     struct kvs_rule rule;
-    // The facts for the status, which another thread reads.
-    // Numbers of keys, and of pushes that were applied.
+    // Numbers of keys, and of pushes that were applied. Another thread reads these, and
+    // the optimizer's name, for the status.
     _Atomic uint64_t n_keys, merged;
     const char *_Atomic optimizer_name; // NULL: none was set
     // For each rank: the request that waits at the barrier; NULL: none.
@@ -85,8 +85,8 @@ bool kvs_serve_next(struct tug_kvstore_server *s, double seconds);
 // Answers and frees a job.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n);
-// Answers with the contents of a block, which is released when it was sent, and frees the
-// job.
+// Answers with the contents of a block, and frees the job. Releases the block after it was
+// sent.
 void kvs_job_answer_block(struct tug_kvstore_server *s, struct kvs_job *j, void *block,
                           size_t n);
 void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struct err *e);

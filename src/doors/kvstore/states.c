@@ -21,7 +21,7 @@ struct states_head {
     uint64_t servers;
 };
 
-// Checks that no array is cut among servers, for optimizers that need norms over whole
+// Checks that no array is cut among servers, because the optimizer needs norms over whole
 // arrays.
 static int check_whole(const struct tug_kvstore *s, const char *name, struct err *e)
 {
@@ -74,7 +74,7 @@ int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx)
                        "the servers of a store of type %s update it: register an updater "
                        "in their program (tug_kvstore_serve), or set an optimizer",
                        s->type);
-    // The counts of updates stay, in case the same optimizer is set again.
+    // The counts of updates stay: they continue if the same optimizer is set again.
     s->rule.optimizes = false;
     s->rule.updater = fn;
     s->rule.ctx = ctx;
@@ -199,8 +199,8 @@ static int next_block(const char **at, const char *end, const char **ret, uint64
     return 0;
 }
 
-// Sends each server its states, to load or to check them; without a cluster, loads or
-// checks the states in this process.
+// Makes each server check or load its states. Without a cluster, this process checks or
+// loads them.
 static int give_states(struct tug_kvstore *s, const struct buf *b, enum kvs_ask what,
                        struct err *e)
 {

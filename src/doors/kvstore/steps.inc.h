@@ -165,8 +165,8 @@ static void FN(test)(const struct kvs_optimizer *o, REAL *w, const REAL *g, size
         w[i] -= lr * (scale * g[i] + wd * w[i]);
 }
 
-// Loshchilov and Hutter 2019, as in MXNet's fused kernel: the decay is scaled like the
-// step, and with a rescale_grad of 0 nothing changes.
+// The formula of Loshchilov and Hutter 2019, as in MXNet's fused kernel: the weight decay
+// is scaled like the step, and with rescale_grad 0 nothing changes.
 static void FN(adamw)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
                       REAL *var, size_t n)
 {
@@ -187,8 +187,9 @@ static void FN(adamw)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
     }
 }
 
-// You et al. 2020. The first pass changes the states and sums the squares of weights and
-// steps; the second pass computes the steps again from the states and applies them.
+// The formula of You et al. 2020. The first pass changes the states and sums the squares
+// of weights and steps. The second pass computes the steps again from the states and
+// applies them.
 static void FN(lamb)(struct step *c, REAL *w, const REAL *gs, REAL *mean, REAL *var,
                      size_t n)
 {
@@ -296,7 +297,7 @@ static void FN(sgld)(const struct step *c, REAL *w, const REAL *gs, size_t n)
     }
 }
 
-// Updates n weights by the optimizer's formula; s has its state arrays, as many as it
+// Updates n weights by the optimizer's formula. s has as many state arrays as the formula
 // uses.
 static void FN(step)(struct step *c, void *weights, const void *gradient,
                      void *const s[STATES_MAX], size_t n)
