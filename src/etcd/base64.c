@@ -17,8 +17,8 @@ int base64_add(struct buf *to, const void *bytes, size_t n)
     return 0;
 }
 
-// EVP_DecodeBlock takes '=' at any place and leaves out blanks at both ends, so the places
-// and the length are checked here.
+// EVP_DecodeBlock accepts '=' at any place and skips blanks at both ends. So this function
+// checks the length of the text and the places of '='.
 int base64_read(struct buf *to, const char *text, size_t n)
 {
     const char *pad = n > 0 ? memchr(text, '=', n) : NULL;

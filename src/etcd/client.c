@@ -14,7 +14,7 @@
 #include "os/json.h"
 
 enum { ANSWER_MAX = 512 << 20, URL_MAX = 512, PAUSE_MS = 50, PAUSE_MAX_MS = 500 };
-// The codes of gRPC that an answer may have.
+// Error codes of gRPC in etcd's answers.
 enum {
     GRPC_INVALID = 3,
     GRPC_NOT_FOUND = 5,
@@ -47,7 +47,7 @@ int etcd_client_open(struct etcd_client *c, const struct etcd_place *place,
 void etcd_client_close(struct etcd_client *c)
 {
     post_close(c->post);
-    buf_wipe(&c->answer); // may contain keys
+    buf_wipe(&c->answer); // an answer may contain secret keys
     explicit_bzero(c->token, sizeof(c->token));
     c->post = NULL;
 }
@@ -69,7 +69,7 @@ int etcd_add_text(struct buf *to, const char *name, const char *text)
 int etcd_get_bytes(struct buf *to, const json_t *o, const char *name)
 {
     const json_t *text = json_object_get(o, name);
-    if (text == NULL) // an empty value
+    if (text == NULL) // the gateway leaves out an empty value
         return 0;
     if (!json_is_string(text))
         return TUG_EDATA;
@@ -95,7 +95,7 @@ static enum etcd_answer kind_of(int status, json_int_t code)
     return wrong ? ETCD_REFUSED : ETCD_TRY_AGAIN;
 }
 
-// Takes an answer whose status is not success.
+// Takes an answer with an error status: sets the error, and returns the kind of answer.
 static enum etcd_answer refused(struct etcd_client *c, int status, const char *url,
                                 struct err *e)
 {
@@ -166,9 +166,9 @@ static enum etcd_answer authenticate(struct etcd_client *c, double seconds, stru
     return kind;
 }
 
-// Authenticates first if the client has no token. A request that etcd refuses because of
-// an older token is sent again with a new one: a change of users, roles or passwords
-// invalidates tokens, and the code of that answer is also that of a wrong request.
+// Authenticates first if the client has no token. If etcd refuses a request with an older
+// token, sends it again with a new token. Changes of users, roles or passwords invalidate
+// tokens, and etcd's error code then is the same as for a wrong request.
 static enum etcd_answer send_as_user(struct etcd_client *c, const char *path,
                                      const struct buf *body, double seconds, json_t **ret,
                                      struct err *e)

@@ -25,9 +25,9 @@
 
 struct etcd_options {
     const char *state;          // etcd://HOST:PORT,...[/PREFIX] or etcds://...
-    const char *cluster;        // name of the cluster, for the usual prefix
-    const char *about;          // what the leader's key says: host and process
-    bool insecure;              // allows plain HTTP off loopback
+    const char *cluster;        // name of the cluster; the prefix if `state` has none
+    const char *about;          // the text of the leader's key: host and process
+    bool insecure;              // allows plain HTTP to other machines
     double patience;            // seconds without an answer after which etcd is given up
     struct interrupt interrupt; // ends the wait of a standby
     void (*say)(void *ctx, const char *line); // lines about waiting; may be NULL
@@ -37,9 +37,10 @@ struct etcd_options {
 // Returns whether the value of --state names etcd, and not a directory.
 bool etcd_is(const char *state);
 
-// Opens the journal: waits until no other scheduler has it. *ret is NULL if the cluster of
-// that scheduler has ended meanwhile, so that nothing is left to take over. TUG_EUSAGE if
-// the address cannot be used; TUG_EIO if etcd does not answer; TUG_EINTERRUPTED.
+// Opens the journal: waits until no other scheduler has it. Sets *ret to NULL if the
+// cluster of the other scheduler has ended during the wait, so that there is nothing to
+// take over. Returns TUG_EUSAGE if the address cannot be used, TUG_EIO if etcd does not
+// answer, TUG_EINTERRUPTED if the wait was interrupted.
 int etcd_open(struct journal **ret, const struct etcd_options *o, struct err *e);
 
 #endif

@@ -257,7 +257,7 @@ static void test_unfinished_group_does_not_count(void **state)
     journal_close(j);
     j = open_at("half");
     assert_groups(j, "whole|");
-    // A part that is missing before others is damage.
+    // If a part is missing but a later part is there, the log is damaged.
     snprintf(key, sizeof(key), "half/log/%s/0000000000000001/0002",
              ((struct etcd_journal *)j)->log);
     put(key, ".last part");
@@ -267,8 +267,8 @@ static void test_unfinished_group_does_not_count(void **state)
     journal_close(j);
 }
 
-// Opens the journal at the prefix for another scheduler, as if the lease of this one had
-// ended. This one cannot take it again meanwhile.
+// Opens the journal of `from` for another scheduler, as if the lease of `from` had ended.
+// `from` cannot take the lease again.
 static struct journal *take_over(struct journal *from, const char *prefix)
 {
     struct etcd_journal *j = (struct etcd_journal *)from;
@@ -279,7 +279,7 @@ static struct journal *take_over(struct journal *from, const char *prefix)
     return other;
 }
 
-// A scheduler whose lease has ended writes nothing, whether or not another one leads.
+// A scheduler whose lease has ended writes nothing, whether or not another scheduler leads.
 static void test_lost_lease(void **state)
 {
     struct err e = {0};
@@ -295,7 +295,7 @@ static void test_lost_lease(void **state)
     assert_int_equal(journal_ready(old, &e), TUG_EIO);
     assert_false(journal_speaks(old));
     assert_int_equal(journal_ready(new, &e), 1);
-    journal_close(old); // does not end the lease of the other scheduler
+    journal_close(old); // must not end the lease of the new scheduler
     add(new, "er", 2);
     journal_close(new);
     new = open_at("lost");
@@ -303,7 +303,8 @@ static void test_lost_lease(void **state)
     journal_close(new);
 }
 
-// A scheduler whose lease has ended takes it again if no other one has led since.
+// A scheduler whose lease has ended takes it again if no other scheduler has led since
+// then.
 static void test_lease_is_taken_again(void **state)
 {
     struct err e = {0};
@@ -325,7 +326,7 @@ static void test_lease_is_taken_again(void **state)
     journal_close(j);
     j = open_at("again");
     assert_groups(j, "all|two|");
-    // One that has led, and has died, is another one, too.
+    // The lease is not taken again after another scheduler has led, even if that one died.
     struct journal *other = take_over(j, "again");
     replace(other, "other", 5);
     journal_close(other);
@@ -338,7 +339,8 @@ static void test_lease_is_taken_again(void **state)
     journal_close(j);
 }
 
-// A log that another scheduler has removed is not damaged.
+// If another scheduler removes the log while this one reads it, the error is that the lease
+// is lost, not that the log is damaged.
 static void test_lease_is_lost_while_reading(void **state)
 {
     struct err e = {0};
@@ -388,11 +390,11 @@ static void begin_standby(struct standby *s, const char *prefix)
     assert_int_equal(pthread_create(&s->thread, NULL, stand_by, s), 0);
     while (!atomic_load(&s->waits))
         poll(NULL, 0, 10);
-    poll(NULL, 0, 500); // it has looked at the log
+    poll(NULL, 0, 500); // until the standby has read the log
 }
 
-// A standby ends with the cluster for which it waits, and not because of an earlier one
-// with the same prefix.
+// A standby ends when the cluster for which it waits ends; that an earlier cluster with the
+// same prefix has ended does not count.
 static void test_standby_of_an_unborn_cluster(void **state)
 {
     (void)state;
@@ -402,7 +404,7 @@ static void test_standby_of_an_unborn_cluster(void **state)
     journal_close(j);
     j = open_at("unborn");
     begin_standby(&unborn, "unborn");
-    journal_close(j); // it dies before it has written anything
+    journal_close(j); // the leader dies before it has written anything
     pthread_join(unborn.thread, NULL);
     assert_non_null(unborn.journal);
     replace(unborn.journal, "born", 4);
@@ -423,8 +425,8 @@ static void auth(const char *path, const char *json)
     buf_free(&b);
 }
 
-// A change of users makes all tokens invalid that etcd has signed before: the answer has
-// the code of a wrong request.
+// A change of users invalidates all tokens that etcd has signed before. Etcd then refuses
+// requests with the code of a wrong request.
 static void test_users_change(void **state)
 {
     char token[1024], command[1024];
@@ -452,7 +454,7 @@ static void test_users_change(void **state)
     auth("/v3/auth/user/add", "{\"name\":\"other\",\"password\":\"word\"}");
     add(j, "two", 3);
     auth("/v3/auth/user/delete", "{\"name\":\"other\"}");
-    poll(NULL, 0, 4000); // the lease is renewed, too
+    poll(NULL, 0, 4000); // longer than the lease, so the lease must be renewed
     add(j, "three", 5);
     assert_groups(j, "one|two|three|");
     journal_close(j);
@@ -473,7 +475,7 @@ static void test_etcd_is_killed_and_comes_back(void **state)
     assert_int_equal(journal_commit(j, "two", 3, &e), 0);
     assert_int_equal(journal_ready(j, &e), 0);
     uint64_t until = clock_ns() + 20 * SECOND_NS;
-    while (journal_speaks(j)) { // until the lease may be over
+    while (journal_speaks(j)) { // until the lease may have ended
         assert_true(clock_ns() < until);
         (void)poll(NULL, 0, 10);
     }
@@ -551,7 +553,7 @@ static bool pass_on(int from, int to, char *head, size_t cap)
     return send(to, bytes, (size_t)n, MSG_NOSIGNAL) == n;
 }
 
-// Serves a connection until one end closes it or an answer is to be lost.
+// Serves a connection until one side closes it or the proxy is to drop an answer.
 static void serve_link(struct proxy *p, int client)
 {
     int etcd = dial_server();
@@ -560,7 +562,7 @@ static void serve_link(struct proxy *p, int client)
     while (goes_on && !atomic_load(&p->stop) && poll(fds, 2, 100) >= 0) {
         char head[64] = "";
         if (fds[1].revents != 0 && lose)
-            break; // etcd has answered
+            break; // drops etcd's answer
         if (fds[1].revents != 0)
             goes_on = pass_on(etcd, client, NULL, 0);
         if (goes_on && fds[0].revents != 0)
@@ -609,7 +611,8 @@ static void end_proxy(struct proxy *p)
     close(p->listener);
 }
 
-// Transactions that etcd has executed are repeated, since their answers were lost.
+// If the answer to a transaction is lost, the transaction is sent again although etcd has
+// executed it. Each group must be in the log once.
 static void test_lost_answers(void **state)
 {
     (void)state;
@@ -619,7 +622,7 @@ static void test_lost_answers(void **state)
     journal_close(j);
     begin_proxy(&p);
     struct etcd_options o = options_at("answers", p.port);
-    // The proxy serves one link at a time, so this journal has no other thread.
+    // The proxy serves one connection at a time, so this journal must not start threads.
     struct etcd_journal alone = {.o = o, .about = "alone", .body = BUF_INIT(4 << 20)};
     assert_int_equal(etcd_place_read(&alone.place, &o, &e), 0);
     assert_int_equal(

@@ -13,7 +13,7 @@
 #include "os/clock.h"
 #include "os/json.h"
 
-enum { PAGE = 64 }; // keys that are read at once
+enum { PAGE = 64 }; // number of keys that are read with one request
 #define MORE_FOLLOW '+'
 #define LAST '.'
 
@@ -32,8 +32,8 @@ struct log_part {
     bool last, replaces;
 };
 
-// Begins the transaction: the leader is this scheduler, and, for a new log, no request
-// of an earlier one that was late has changed the head.
+// Begins the transaction with its conditions: this scheduler is the leader, and, for a new
+// log, the key `head` was not changed meanwhile.
 static bool make_compare(struct etcd_journal *j, const struct log_part *p,
                          uint64_t created)
 {
@@ -69,7 +69,8 @@ static bool make_put(struct buf *b, const struct log_part *p)
     return ok;
 }
 
-// Makes the new log the one that counts, and removes all others.
+// Adds to the transaction: the key `head` names the new log, and all other logs are
+// removed.
 static bool make_head(struct etcd_journal *j, const struct log_part *p)
 {
     char head[ETCD_KEY_MAX], from[ETCD_KEY_MAX], to[ETCD_KEY_MAX], name[64];
@@ -114,8 +115,8 @@ static void set_head(struct etcd_journal *j, uint64_t revision)
     pthread_mutex_unlock(&j->mutex);
 }
 
-// The lease under which the transaction was made has ended. Waits until the thread that
-// keeps leases has another one, or knows that there is none.
+// Called when the transaction's lease has ended. Waits until the beater thread has a new
+// lease, or has failed to get one.
 static int wait_lease(struct etcd_journal *j, uint64_t created, struct err *e)
 {
     uint64_t until = etcd_now() + clock_ns_of(j->o.patience);
@@ -132,9 +133,9 @@ static int wait_lease(struct etcd_journal *j, uint64_t created, struct err *e)
     return rc;
 }
 
-// The transaction did not hold. It may have been executed before, by a request whose
-// answer was lost: then the head names the log. *ret_again: it has to be made again, with
-// another lease.
+// Called when the conditions of the transaction did not hold. If an earlier request has
+// executed it and only the answer was lost, the key `head` names the log. *ret_again says
+// whether to send the transaction again, with another lease.
 static int did_not_hold(struct etcd_journal *j, const struct log_part *p,
                         uint64_t created, const json_t *answer, bool *ret_again,
                         struct err *e)
@@ -190,7 +191,7 @@ int etcd_group_write(struct etcd_journal *j, const void *bytes, size_t n, bool r
     struct log_part p = {.replaces = replaces};
     char name[128];
     uint64_t group = replaces ? 0 : j->group;
-    if (replaces) // never the name of another log, also not of one that was not finished
+    if (replaces) // a name that no other log has, not even an unfinished log
         snprintf(p.log, sizeof(p.log), "%016" PRIx64 "-%08x", etcd_created(j), ++j->logs);
     else
         snprintf(p.log, sizeof(p.log), "%s", j->log);
@@ -269,8 +270,8 @@ static int take_entry(struct log_reader *r, const json_t *entry, struct err *e)
 static bool make_page(struct log_reader *r, bool first)
 {
     struct buf *b = &r->j->body;
-    // After the first page, the range begins behind the last key: at that key with a zero
-    // byte appended.
+    // After the first page, the range begins after the last key that was read: at this key
+    // with a zero byte appended.
     size_t n = strlen(r->from) + !first;
     buf_clear(b);
     return buf_printf(b, "{\"limit\":\"%d\",", PAGE) == 0 &&
@@ -317,7 +318,7 @@ int etcd_groups_read(struct etcd_journal *j,
         rc = read_page(&r, false, e);
     if (rc == 0 && r.group == 0)
         rc = damaged(&r, "its first group is missing", e);
-    // A scheduler that has taken over meanwhile has removed this log.
+    // If another scheduler has taken over during the reading, it has removed this log.
     struct err why = {0};
     if ((rc == 0 || rc == TUG_EDATA) && etcd_check_leads(j, &why) != 0)
         rc = err_copy(e, &why);

@@ -10,8 +10,8 @@
 #include "os/clock.h"
 #include "os/thread.h"
 
-// The lease counts as ours until a tenth of its time (1 / MARGIN) is left, because clocks
-// of two machines do not run equally fast.
+// This scheduler stops relying on the lease when a tenth of its time (1 / MARGIN) is left,
+// because the clocks of two machines do not run equally fast.
 enum { MARGIN = 10 };
 
 static const struct interrupt never = {.wake_fd = -1};
@@ -69,7 +69,7 @@ static int begin_write(struct journal *base, const void *bytes, size_t n, bool r
     struct etcd_journal *j = (struct etcd_journal *)base;
     TRY(journal_check_size(n, e));
     pthread_mutex_lock(&j->mutex);
-    while (j->busy && j->failed.code == 0) // the writer has a limit of time
+    while (j->busy && j->failed.code == 0) // ends: the writer has a time limit
         pthread_cond_wait(&j->changed, &j->mutex);
     int rc = j->failed.code != 0 ? err_copy(e, &j->failed) : 0;
     if (rc == 0) {
@@ -101,7 +101,8 @@ static bool lease_holds(const struct etcd_journal *j)
     return etcd_now() + j->ttl_ns / MARGIN < j->valid_until;
 }
 
-// Returns 1, 0 or a status, as `ready` of the journal. The mutex must be held.
+// Returns what the journal's function `ready` returns: 1, 0 or an error. The mutex must be
+// held.
 static int state_of(struct etcd_journal *j, struct err *e)
 {
     if (j->failed.code == 0 && etcd_now() > j->valid_until + clock_ns_of(j->o.patience))
@@ -146,7 +147,8 @@ static bool etcd_speaks(struct journal *base)
     return speaks;
 }
 
-// The lease is renewed once a second, so that an older renewal shows that etcd is silent.
+// Returns for how long etcd has been silent: the lease is renewed once a second, so an older
+// renewal shows silence.
 static uint64_t etcd_silent_ns(struct journal *base)
 {
     struct etcd_journal *j = (struct etcd_journal *)base;
@@ -169,7 +171,7 @@ static int etcd_replay(struct journal *base,
                        int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
                        void *ctx, struct err *e)
 {
-    // The writer has nothing to do before the first commit, and does not use the client.
+    // The writer does not use j->asks before the first commit.
     return etcd_groups_read((struct etcd_journal *)base, each, ctx, e);
 }
 
@@ -234,8 +236,9 @@ static int ignore(void *ctx, const void *bytes, size_t n, struct err *e)
     return 0;
 }
 
-// Returns whether the cluster has ended since this scheduler began to wait: the log has no
-// bytes, as a scheduler leaves it at the end, and is not the log that was there before.
+// Sets *ret to whether the cluster has ended since this scheduler began to wait: a
+// scheduler leaves an empty log at its cluster's end. The log must be empty, and not the
+// log that was there when the wait began.
 static int is_over(struct etcd_journal *j, bool *ret, struct err *e)
 {
     TRY(etcd_groups_read(j, ignore, NULL, e));
@@ -247,7 +250,7 @@ static int take(struct etcd_journal *j, bool *ret_over, struct err *e)
 {
     bool waited;
     TRY(etcd_lease_take(j, &waited, e));
-    j->asks.interrupt = &never; // from now on only the end of the cluster ends a wait
+    j->asks.interrupt = &never; // from now on, interrupts do not end waits
     TRY(begin_threads(j, e));
     return waited ? is_over(j, ret_over, e) : 0;
 }

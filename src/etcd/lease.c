@@ -107,7 +107,7 @@ int etcd_check_leads(struct etcd_journal *j, struct err *e)
 
 struct lease {
     uint64_t id, ttl_ns, valid_until;
-    uint64_t created; // create revision of `leader`, if it hangs on this lease
+    uint64_t created; // create revision of the key `leader`, if it is bound to this lease
 };
 
 static int grant(const struct asker *a, struct lease *ret, struct err *e)
@@ -130,8 +130,8 @@ static int grant(const struct asker *a, struct lease *ret, struct err *e)
     return 0;
 }
 
-// Makes the transaction that creates the key if it is missing. With `again` it also
-// checks that no other scheduler has written `head` since this one has.
+// Makes the transaction that creates the key `leader` if it is missing. If `again`, it also
+// requires that the last writer of the key `head` was this scheduler.
 static bool make_taking(const struct asker *a, const struct lease *l, bool again)
 {
     char key[ETCD_KEY_MAX], head[ETCD_KEY_MAX];
@@ -167,8 +167,8 @@ static int own_lease(struct etcd_journal *j, const struct lease *l)
     return 0;
 }
 
-// Tries to create the key, and sets *ret_mine to whether this scheduler has it. The
-// key may also be ours by a request that got no answer.
+// Tries to create the key `leader`, and sets *ret_mine to whether this scheduler has it,
+// which may be due to an earlier request that got no answer.
 static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
 {
     json_t *answer = NULL;
@@ -179,7 +179,7 @@ static int try_take(struct etcd_journal *j, bool *ret_mine, struct err *e)
     int rc = etcd_ask(&j->asks, "/v3/kv/txn", &j->body, j->o.patience, &answer, e);
     json_decref(answer);
     answer = NULL;
-    if (rc == ETCD_NOT_FOUND) // etcd was slow and the lease has ended: needs a new lease
+    if (rc == ETCD_NOT_FOUND) // etcd was slow: the lease has ended, a new one is needed
         return 0;
     TRY(failed(rc, e));
     TRY(ask_range(&a, "leader", &answer, e));
@@ -206,7 +206,7 @@ static void say_waits(const struct etcd_journal *j, const json_t *leader, bool *
     j->o.say(j->o.ctx, line);
 }
 
-// Gets the revision at which `head` was last written, and its value.
+// Gets the revision at which the key `head` was last written, and the key's value.
 static int read_head(struct etcd_journal *j, uint64_t *ret, char *text, size_t cap,
                      struct err *e)
 {
@@ -247,8 +247,8 @@ static int take_key(struct etcd_journal *j, bool *said, struct err *e)
     return 0;
 }
 
-// Reads the name of the log that counts. Only the leader changes it, and this scheduler is
-// the leader.
+// Also reads the name of the valid log. It stays right, because only the leader changes it,
+// and this scheduler is now the leader.
 int etcd_lease_take(struct etcd_journal *j, bool *ret_waited, struct err *e)
 {
     *ret_waited = false;
@@ -274,9 +274,10 @@ static void renewed(struct etcd_journal *j, uint64_t asked)
     pthread_mutex_unlock(&j->mutex);
 }
 
-// Takes the lease again if it has ended, because etcd or this machine was stopped, and no
-// other scheduler has led since: each one that leads writes `head` before it says
-// anything. Returns false if that is not known yet.
+// Called when the lease has ended because etcd or this machine was stopped. Takes a new
+// lease if no other scheduler has led since then, and sets *ret_mine to whether it has one.
+// (A new leader writes the key `head` before it answers anyone.) Returns false if this
+// cannot be decided yet.
 static bool take_again(const struct asker *a, struct lease *ret, bool *ret_mine,
                        struct err *e)
 {
@@ -301,7 +302,7 @@ static bool take_again(const struct asker *a, struct lease *ret, bool *ret_mine,
     *ret_mine = of == ret->id;
     if (!*ret_mine)
         (void)etcd_lost(a->j, text, e);
-    // The key of the old lease may be there a little longer than that.
+    // The key of the old lease may exist a little longer than the lease.
     return *ret_mine || (!made && (of == 0 || of != a->j->lease));
 }
 
@@ -312,7 +313,7 @@ static void lease_ended(struct etcd_journal *j, struct buf *body)
     bool mine = false;
     const struct asker a = {j, &j->beats, body};
     if (!take_again(&a, &l, &mine, &why))
-        return; // the next beat tries again
+        return; // the next call tries again
     if (!mine) {
         etcd_journal_fail(j, &why);
         return;
@@ -324,7 +325,7 @@ static void lease_ended(struct etcd_journal *j, struct buf *body)
                  "has led since, so this one goes on with a new lease");
 }
 
-// Asks once for another period; returns false if there was no answer.
+// Asks etcd once to renew the lease. Returns false if there was no answer.
 static bool beat(struct etcd_journal *j, struct buf *body)
 {
     json_t *answer = NULL;
@@ -349,7 +350,8 @@ static bool beat(struct etcd_journal *j, struct buf *body)
     return done;
 }
 
-// Waits for `seconds`, or until the journal ends. Returns whether it ends.
+// Waits for `seconds`, or until the journal is being closed. Returns whether it is being
+// closed.
 static bool wait_stop(struct etcd_journal *j, double seconds)
 {
     struct timespec t = clock_deadline(seconds);

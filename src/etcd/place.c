@@ -25,8 +25,8 @@ static const char *variable(const char *name)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-// Returns whether a host is an address of loopback, or "localhost". Another name that
-// begins with "127." is not.
+// Returns whether a host is a loopback address or "localhost". A host name that only begins
+// with "127." is neither.
 static bool near(const char *host, size_t n)
 {
     char text[INET_ADDRSTRLEN];
@@ -49,7 +49,7 @@ static int bad(struct err *e, const char *state, const char *what)
                    state, what);
 }
 
-// Returns whether the text has only characters that names, addresses and ports have.
+// Returns whether the text has only characters that occur in names, addresses and ports.
 static bool plain(const char *text, size_t n)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -13,7 +13,7 @@
 
 #include "base/relaxed.h"
 
-// With AVX2 a v16 is two registers. Shuffles split and join them, which costs nothing;
+// With AVX2 a v16 is two registers. Splitting and joining them by shuffles costs nothing;
 // through memory, each load would wait for a store.
 #define LOW_8(x) ((__m256)__builtin_shufflevector((x), (x), 0, 1, 2, 3, 4, 5, 6, 7))
 #define HIGH_8(x)                                                                        \
@@ -30,8 +30,7 @@
      ((v8i){0, 1, 2, 3, 4, 5, 6, 7} + (from) < (int32_t)(n)))
 #define RANGE_16(from, n) ((v16i)BOTH_8(RANGE_8(from, n), RANGE_8((from) + 8, n)))
 
-// Masks are loaded from here: a load that begins n entries before the middle gives a mask
-// whose first n lanes are set.
+// A mask whose first n lanes are set is loaded from this array, n entries before the middle.
 static const int first_lanes[32] = {-1, -1, -1, -1, -1, -1, -1, -1,
                                     -1, -1, -1, -1, -1, -1, -1, -1};
 #define LANES(n, from)                                                                   \

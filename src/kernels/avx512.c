@@ -20,8 +20,8 @@
         _mm512_set1_epi32((int)(n))))))
 #define LOAD_SOME(p, n) ((v16)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), (p)))
 
-// Returns whether two of the first n rows are the same. It compares only the lower halves
-// of the addresses, which different rows seldom share.
+// Returns whether two of the first n rows may be the same. Compares only the lower halves
+// of the rows' addresses; different rows seldom have the same lower half.
 static inline bool repeats_16(float *const *rows, size_t n)
 {
     __m512i low = _mm512_inserti64x4(
@@ -29,7 +29,7 @@ static inline bool repeats_16(float *const *rows, size_t n)
         _mm512_cvtepi64_epi32(_mm512_loadu_si512(rows + 8)), 1);
     __mmask16 some = (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff);
     __m512i before = _mm512_maskz_conflict_epi32(
-        some, low); // for each lane, bits of the equal lanes before it
+        some, low); // for each lane: a bit for each earlier lane with the same value
     before = _mm512_and_epi32(before, _mm512_set1_epi32(some));
     return _mm512_mask_test_epi32_mask(some, before, before) != 0;
 }

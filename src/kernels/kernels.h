@@ -79,15 +79,15 @@ struct kernels {
                      size_t present, float *out, float *in);
 
     // Returns the score of FFM's pairs: half of the sum of <out[h][f], in[h][f]> over all
-    // pairs of present fields, without the products of features with themselves. Lanes
-    // run over the columns of a field's row.
+    // pairs of present fields, without the products of features with themselves. Sums are
+    // in the order of KERNEL_LANES, over the columns of a field's row.
     float (*ffm_score)(float *const *rows, size_t col, const uint16_t *slot,
                        const float *u, size_t n, size_t fields, size_t k,
                        const uint16_t *list, size_t present, const float *out,
                        const float *in);
 
-    // The gradient of ffm_score, fields * k floats for each feature. KERNEL_PADDING
-    // floats more may be written.
+    // Sets g to the gradient of ffm_score, fields * k floats for each feature. May write
+    // KERNEL_PADDING floats more.
     void (*ffm_grad)(float *const *rows, size_t col, const uint16_t *slot, const float *u,
                      size_t n, size_t fields, size_t k, const float *in, float err,
                      float *g);
@@ -104,26 +104,26 @@ struct kernels {
     // Returns the sum of x[i]^2.
     float (*norm2)(const float *x, size_t n);
 
-    // Limits w[i] to [low, high]; NaN stays NaN. `w` is shared; elements within the
-    // limits are not written.
+    // Limits w[i] to [low, high]; NaN stays NaN. `w` is shared. Does not write elements
+    // that are within the limits.
     void (*bound)(float *w, float low, float high, size_t n);
 
     // For each rule, one update of n weights of a row.
     rule_apply_fn apply[RULE_KINDS];
 
     // Returns whether, for some i, a row occurs twice among rows[16 i] to rows[16 i +
-    // 15]. `count` and the kernels below need sixteen different rows at a time, since
-    // they would lose an update of a repeated row. kernels_ref accepts any rows.
+    // 15]. If so, `count` and the kernels below must not be called: they update sixteen
+    // rows at a time and would lose an update. kernels_ref accepts any rows.
     bool (*repeats)(float *const *rows, size_t n);
 
-    // Updates one weight in each of n rows, with the bits of apply for n = 1 (adagrad's,
-    // if the rule is adagrad-row).
+    // Updates one weight in each of n rows. The result is bit-identical to that of `apply`
+    // with n = 1 (of adagrad's `apply`, if the rule is adagrad-row).
     void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
                                      float *const *rows, size_t w, size_t s,
                                      const float *g, size_t n);
 
     // Compute the gradient of each row and apply it, row after row, as fm_grad or
-    // ffm_grad followed by apply. `g` has room for one row's gradient and KERNEL_PADDING
+    // ffm_grad followed by `apply`. `g` is memory for one row's gradient and KERNEL_PADDING
     // floats more.
     void (*fm_step[RULE_KINDS])(const struct rule_params *p, const float *l2,
                                 float *const *rows, size_t w, size_t s, const float *x,

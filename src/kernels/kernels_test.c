@@ -52,7 +52,7 @@ static void assert_same(const char *what, const float *a, const float *b, size_t
                      length, i, (double)b[i], (double)a[i]);
 }
 
-// Options of a rule, as bits.
+// Variants of a rule's parameters, as bits.
 enum { L1 = 1, DENSE = 2, BOUNDED = 4, VARIANTS = 8 };
 
 static struct rule_params params(enum rule_kind kind, int variant)
@@ -75,8 +75,8 @@ static struct rule_params params(enum rule_kind kind, int variant)
     };
 }
 
-// Fills with gradients, some of them 0. If the rule has bounds, some are infinite, NaN or
-// huge.
+// Fills g with random gradients, some of them 0. If the rule has bounds, some gradients are
+// infinite, NaN or huge.
 static void fill_gradients(float *g, size_t n, uint64_t stream,
                            const struct rule_params *p)
 {
@@ -87,7 +87,7 @@ static void fill_gradients(float *g, size_t n, uint64_t stream,
             g[i] = wild[random_below(SEED, stream + 3000, i, 5)];
 }
 
-// Fills with states that are not negative, since some are sums of squares.
+// Fills s with random states. They are not negative, because some are sums of squares.
 static void fill_state(float *s, size_t n, uint64_t stream)
 {
     for (size_t i = 0; i < n; i++)
@@ -102,8 +102,7 @@ static void assert_finite(const struct rule_params *p, const float *x, size_t n)
 }
 
 // Returns the row at position i. If `repeats`, a quarter of the positions have the row of
-// a position up to 15 before, so that the same row occurs within the rows that a kernel
-// takes together.
+// one of the 15 positions before, so that a row occurs twice among sixteen rows.
 static size_t pick_row(size_t i, bool repeats)
 {
     uint64_t back = random_below(SEED, 30, i, 24);
@@ -112,7 +111,8 @@ static size_t pick_row(size_t i, bool repeats)
                : i;
 }
 
-// Returns the kernels that may take these rows, as models choose.
+// Returns the kernels to use for these rows, chosen as models choose them: ref if a row
+// repeats.
 static const struct kernels *taker(const struct kernels *k, float *const *rows, size_t n)
 {
     bool repeats;
@@ -173,7 +173,7 @@ static void test_rules(void **state)
                 }
 }
 
-// Tests vectors that have initial values and no state yet, and one without a gradient.
+// Tests vectors that have initial values but no state yet, and a vector without a gradient.
 static void test_new_vectors(void **state)
 {
     (void)state;
@@ -307,7 +307,8 @@ static void test_largest(void **state)
         check_largest(levels[level]);
 }
 
-// Tests all small shapes, and a depth for which the kernel takes the rows of w in parts.
+// Tests all small shapes, and an `inner` so large that the kernel takes the rows of w in
+// several parts.
 static void test_multiply(void **state)
 {
     (void)state;
@@ -357,7 +358,7 @@ static void test_count(void **state)
             }
 }
 
-// The sizes of one FFM example, and memory for both sides.
+// The sizes of one FFM example, and memory for the reference and for the tested kernels.
 enum {
     FFM_N = 19,
     FIELDS = 11,
@@ -423,8 +424,8 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
 }
 
-// Returns the rule of test i: adagrad-row, which has kernels of its own, if i is even;
-// else one of all rules in turn.
+// Returns the rule of test i. If i is even, it is adagrad-row, which has kernels of its
+// own; odd tests go through all rules.
 static struct rule_params step_rule(size_t i, size_t block)
 {
     enum rule_kind kind = i % 2 == 0 ? RULE_ADAGRAD_ROW
@@ -508,7 +509,8 @@ static void test_fm_step(void **state)
         }
 }
 
-// The formulas, computed by hand for one weight and two steps.
+// Compares rules with results that were computed by hand, for one weight and one or two
+// steps.
 static void test_formulas(void **state)
 {
     (void)state;
@@ -518,12 +520,12 @@ static void test_formulas(void **state)
     assert_float_equal(w, 0.5f - 0.07f * 0.25f / (0.5f + 0.25f), 1e-6f);
     assert_float_equal(s[0], 0.0625f, 1e-7f);
 
-    // FTRL keeps an initial value: with tiny gradients, w stays near it.
+    // FTRL keeps an initial value: with a tiny gradient, w stays near this value.
     p = params(RULE_FTRL, 0);
     float tiny = 1e-6f, w2 = 0.5f, s2[4] = {0};
     ref->apply[RULE_FTRL](&p, 0, &w2, s2, &tiny, 1);
     assert_float_equal(w2, 0.5f, 1e-5f);
-    // From zero, w moves against the gradient: the sign of z is that of the paper.
+    // From 0, w moves against the gradient; z has the sign that it has in the paper.
     float w3 = 0, s3[4] = {0};
     ref->apply[RULE_FTRL](&p, 0, &w3, s3, &g, 1);
     assert_float_equal(s3[0], 0.25f, 1e-6f);
@@ -547,7 +549,7 @@ static void test_names(void **state)
 int main(void)
 {
     ref = kernels_named("ref");
-#ifdef NDEBUG // as in releases: gcc clears the registers from -O2 on
+#ifdef NDEBUG // only optimized builds: gcc clears the registers from -O2 on
     can_tell = uppers_can_tell();
 #endif
     if (!can_tell)

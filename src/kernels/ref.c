@@ -49,8 +49,8 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * relaxed_load(x + i);
 }
 
-// Returns the largest |x[i]|. Magnitudes have the order of their bits, in which NaN is
-// above infinity.
+// Returns the largest |x[i]|. Absolute values of floats can be compared as integers by
+// their bits; NaN is then above infinity.
 static float largest(const float *x, size_t n)
 {
     int32_t most = 0;
@@ -190,7 +190,7 @@ static void ref_count(float *const *rows, size_t col, const float *m, float pass
 static bool repeats(float *const *rows, size_t n)
 {
     (void)rows, (void)n;
-    return false; // this level updates one row after the other
+    return false; // ref accepts repeated rows: it updates one row after the other
 }
 
 #include "kernels/ref_rules.inc.h"

@@ -22,8 +22,7 @@ static inline bool sound(const struct rule_params *p, float x)
     return !p->bounded || isfinite(x);
 }
 
-// Returns the gradient with its weight decay; 0 if the weight takes no part in the
-// update.
+// Returns the gradient with weight decay; 0 if the weight takes no part in the update.
 static inline float decayed(const struct rule_params *p, float l2, float w, float g)
 {
     return moves(p, g) ? g + l2 * w : 0;
@@ -130,14 +129,14 @@ static float ftrl_sums(const struct rule_params *p, float w, float g, float *z, 
 static float ftrl(const struct rule_params *p, float l2, float w, float g, float *z,
                   float *n)
 {
-    if (*n == 0) // the first step: z becomes the value that gives w
+    if (*n == 0) // the first step: sets z so that it corresponds to the initial w
         *z = w == 0 ? 0 : -(w * (p->beta / p->lr + l2)) - copysignf(p->l1, w);
     float root = ftrl_sums(p, w, g, z, n);
     float a = fabsf(*z) - p->l1;
     return a > 0 ? -copysignf(a, *z) / ((p->beta + root) / p->lr + l2) : 0;
 }
 
-// Rules without state.
+// An update of one weight by a rule without state.
 typedef float (*rule0_fn)(const struct rule_params *p, float l2, float w, float g);
 
 static inline void apply0(rule0_fn rule, const struct rule_params *p, float l2, float *w,
@@ -182,7 +181,7 @@ static void apply_assign(const struct rule_params *p, float l2, float *w, float 
             relaxed_store(w + i, g[i]);
 }
 
-// Rules with one float of state for each weight.
+// An update of one weight by a rule with one float of state for each weight.
 typedef float (*rule1_fn)(const struct rule_params *p, float l2, float w, float g,
                           float *s);
 
@@ -334,7 +333,7 @@ static void apply_adamw(const struct rule_params *p, float l2, float *w, float *
     apply_adam_by(adamw, p, l2, w, s, g, n);
 }
 
-// Updates one weight with the m and v of its vector.
+// Updates one weight with the m and v that all weights of its vector share.
 static float adam_shared(const struct rule_params *p, float l2, float w, float g,
                          float *m, float *v)
 {
@@ -388,7 +387,7 @@ static void apply_adam_d2sum(const struct rule_params *p, float l2, float *w, fl
     }
 }
 
-// Updates m and v of a weight; returns its direction.
+// Updates m and v of a weight; returns the direction in which the weight moves.
 static float lamb(const struct rule_params *p, float l2, float c, float w, float g,
                   float *m, float *v)
 {

@@ -84,8 +84,7 @@ enum rule_kind {
     RULE_AVERAGE,
     RULE_LAMB,
     RULE_KINDS,
-    RULE_MAX =
-        64, // numbers from RULE_KINDS on belong to a program's rules (rule_register)
+    RULE_MAX = 64, // numbers from RULE_KINDS on are rules of programs (rule_register)
 };
 
 struct rule_params {
@@ -95,24 +94,24 @@ struct rule_params {
     float lr;
     float l1;
     // The l2 of one update of a row is occurrences * (l2 + prior * pass / count), where
-    // count is the number of updates of the row so far. The first part is the usual decay
-    // at each update, which mostly affects frequent features. The second part is a
-    // Gaussian prior on each weight, spread evenly over the updates of a pass. This is L2
-    // regularisation of the whole objective, and it holds back the weights of features
-    // that occur once or twice.
+    // count is the number of updates of the row so far. The first term is the usual decay
+    // at each update, which mostly affects frequent features. The second term is a
+    // Gaussian prior on each weight, spread evenly over the updates of a pass: it is L2
+    // regularisation of the whole objective, and keeps the weights of features that occur
+    // once or twice small.
     float l2;
     float prior;
     float n0;    // for adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
     float beta;  // added to the denominator, which makes the first steps smaller
     float beta1; // for momentum, adam, adamw, adam-shared, adam-d2sum, lamb
     float beta2; // for rmsprop, and for the rules with beta1
-    float g0;    // for adagrad-shared, adagrad-std: above 0; their n begins with 0
+    float g0;    // for adagrad-shared, adagrad-std, whose n begins as 0; must be above 0
     float l21;   // for ftrl-group: the penalty on the vector's length
     // For summary: the factor of the old value at each update; for adamw and lamb: weight
     // decay.
     float decay;
 
-    bool dense;    // weights with a gradient of 0 take part, too, as in layers
+    bool dense;    // weights with a gradient of 0 take part in updates, as in layers
     bool unscaled; // gradients are not divided by the shows of a push (accessor/life.h)
     // true: weights stay within [low, high]. If an update would make a weight or its
     // state infinite or NaN, both keep their old values (if the state belongs to the
@@ -124,8 +123,8 @@ struct rule_params {
     float clip_norm;
 };
 
-// Updates n weights of a row; w and s, the rule's state, are shared. State j of weight i
-// is s[j * n + i]; the state of the whole vector follows.
+// Updates n weights w of a row, and the rule's state s; both are shared. State j of weight
+// i is s[j * n + i]; the state of the whole vector follows these.
 typedef void (*rule_apply_fn)(const struct rule_params *p, float l2, float *w, float *s,
                               const float *g, size_t n);
 

@@ -25,8 +25,8 @@
             apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, fields * k);             \
         }                                                                                \
     }
-// X(kind, name in functions) for all rules except adagrad-row, for which a level may have
-// faster functions.
+// Calls X(kind, name in functions) for all rules except adagrad-row: for adagrad-row, the
+// vector levels may have faster functions.
 #define KERNEL_RULES(X)                                                                  \
     X(SGD, sgd)                                                                          \
     X(MOMENTUM, momentum)                                                                \

@@ -44,7 +44,8 @@ static inline void store_part(float *p, v4 x, size_t n)
         _mm_store_ss(p + 2, _mm_movehl_ps((__m128)x, (__m128)x));
 }
 
-// The rules for 16, 8 and 4 floats at a time, and for the last one to three of n.
+// The rules for vectors of 16, 8 and 4 floats. Those of 4 also take the last one to three
+// floats.
 #define V v16
 #define VI v16i
 #define N(name) name##_16
@@ -78,8 +79,8 @@ static inline void store_part(float *p, v4 x, size_t n)
 #define VSTORE(p, x) store_part(p, x, n % 4)
 #include "kernels/vector_rules.inc.h"
 
-// Adds the lanes as a tree. Shuffles select the halves, because taking addresses would
-// keep the sums in memory.
+// Adds the lanes as a tree. Selects halves by shuffles: if it took addresses, the compiler
+// would keep the sums in memory.
 static inline float lanes_sum_4(v4 x)
 {
     return (x[0] + x[2]) + (x[1] + x[3]);
@@ -131,16 +132,16 @@ static inline void scatter_some(float *const *rows, size_t col, v16 x, size_t n)
         rows[i][col] = t[i];
 }
 
-// Returns x with zeros behind the first n lanes (n < 16), for the end of a strip. Since
-// arrays have padding, the end is loaded as a whole vector.
+// Returns x with zeros after the first n lanes (n < 16). Used at the end of an array, which
+// is loaded as a whole vector because arrays have padding.
 static inline v16 only(v16 x, size_t n)
 {
     return select_16(RANGE_16(0, n), x, (v16){0});
 }
 
 #ifndef REPEATS_16
-// Returns the lower halves of the addresses of eight rows, which different rows seldom
-// share. Lanes after the first n get odd numbers, which are never addresses.
+// Returns the lower halves of the addresses of eight rows; different rows seldom have the
+// same lower half. Lanes after the first n get odd numbers, which no address is.
 static inline v8i addresses_8(float *const *rows, size_t n)
 {
     const v8i place = {0, 1, 4, 5,
@@ -226,9 +227,9 @@ static float largest(const float *x, size_t n)
     return ret;
 }
 
-// TILE_ROWS: rows of y whose sums are in registers at the same time. TILE_DEPTH: rows of
-// w that all rows of y use before the next rows of w are used; sixteen columns of these
-// rows of w fit into the first-level cache.
+// TILE_ROWS: the number of rows of y whose sums are in registers at the same time.
+// TILE_DEPTH: the number of rows of w that are used for all rows of y before the next rows
+// of w; sixteen columns of so many rows fit into the first-level cache.
 enum { TILE_ROWS = WIDE == 16 ? 8 : 4, TILE_DEPTH = 256, TILE_PARTS = 16 / WIDE };
 #if WIDE == 16
 typedef v16 tile_part;
@@ -240,7 +241,8 @@ typedef v8 tile_part;
 #define STORE_PART store_8
 #endif
 
-// Multiplies sixteen columns. Callers pass a constant `rows`.
+// Multiplies sixteen columns. Callers pass a constant as `rows`, so that the compiler
+// unrolls the loops.
 static inline __attribute__((always_inline)) void multiply_tile(float *y, size_t sy,
                                                                 const float *x, size_t sx,
                                                                 const float *w,
@@ -334,7 +336,7 @@ static void bound(float *w, float low, float high, size_t n)
         kernels_ref.bound(w + i, low, high, n - i);
 }
 
-// FM, one strip of columns at a time, with its sums in registers.
+// Computes FM for one strip of columns, with the sums in registers.
 #define FM_STRIP(W)                                                                      \
     static inline v##W fm_strip_##W(float *const *rows, size_t col, const float *x,      \
                                     size_t n, float *ret_sum)                            \
@@ -427,10 +429,10 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
 
 #include "kernels/vector_apply.inc.h"
 
-// fm_step of adagrad-row with vectors of 8, the default; computes the roots and quotients
-// of sixteen rows at once. The sums are passed by address: gcc does not clear the upper
-// halves of vectors at the end of a function that gets a vector by value and is not
-// inlined.
+// fm_step of adagrad-row with vectors of 8 floats, the default. Computes the roots and
+// quotients of sixteen rows at once. Takes the sums by address: gcc does not clear the
+// upper halves of registers at the end of a function that is not inlined and gets a vector
+// by value.
 static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2,
                                  float *const *rows, size_t w, size_t s, const float *x,
                                  size_t n, const float *sums, float err)

@@ -111,8 +111,8 @@ SUM_ALONG(v)
 SUM_ALONG(lamb)
 SUM_ALONG(group)
 
-// Updates a block of adagrad-row. If no weight takes part, the sum of squares is 0 and
-// nothing changes.
+// Updates a block of adagrad-row. If no weight takes part, the block's sum of squares grows
+// by 0, and nothing changes.
 static inline void adagrad_block(const struct rule_params *p, float l2, float *w,
                                  float *s, const float *g, size_t n)
 {
@@ -144,7 +144,7 @@ static void apply_adagrad_shared(const struct rule_params *p, float l2, float *w
     ALONG(move, n, rate);
 }
 
-// Updates a block of adagrad-row that is one vector.
+// Updates a block of adagrad-row that fits one register of W floats.
 #define ADAGRAD_BLOCK(W)                                                                 \
     static inline void adagrad_block_##W(const struct rule_params *p, float l2,          \
                                          float *w, float *s, const float *g)             \
@@ -259,8 +259,8 @@ static inline v8 only_8(v8 x, size_t n)
 
 // Updates one weight in each of many rows; eight rows make one vector. CALL computes the
 // next weights from wv, gv, l2v and state[]. If a result must not be written, the weight
-// and its OWN states keep their old values; the states of the whole vector, which follow
-// them, are updated.
+// and its OWN states keep their old values. The states of the whole vector, which follow
+// the weight's own states, are updated even then.
 #define COLUMN(rule, STATES, OWN, CALL)                                                  \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \
@@ -315,8 +315,8 @@ COLUMN(adam, four, two,
 COLUMN(adamw, four, two,
        adamw_8(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
 
-// Defines the column update row by row, for rules that only copy values, or whose vectors
-// usually have several weights.
+// Defines the column update as a loop over rows, for rules that only copy values and for
+// rules whose vectors usually have several weights.
 #define COLUMN_BY_ROW(rule)                                                              \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \

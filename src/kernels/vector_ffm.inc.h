@@ -37,9 +37,9 @@ static inline v8 load_first(const float *p, size_t n)
     return (v8)_mm256_maskload_ps(p, mask);
 }
 
-// Transposes `out` into `in`, for vectors of 4 and all fields; two vectors make one
-// store. The last store of a row may overwrite the beginning of the next row, which is
-// written afterwards.
+// Transposes `out` into `in`, for vectors of 4 and if all fields are present. Each store
+// writes two vectors. The last store of a row may overwrite the beginning of the next row,
+// which is written after it.
 static inline void turn_all_of_4(float *in, const float *out, size_t fields)
 {
     size_t row = fields * 4;
@@ -62,8 +62,8 @@ static inline void turn(float *in, const float *out, const uint16_t *list, size_
         }
 }
 
-// Adds a feature's row, times u, to the sums of its field. The first feature of a field
-// overwrites them, so they need not be cleared.
+// Adds a feature's row, multiplied by u, to the sums of the feature's field. The first
+// feature of a field overwrites the sums, so they need not be cleared.
 static inline void say(float *to, const float *v, float u, size_t row, bool first)
 {
     size_t c = 0;
@@ -81,11 +81,11 @@ static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const
 {
     size_t row = fields * k;
     uint64_t said =
-        0; // bit per field below 64 with a feature so far; other fields are cleared first
+        0; // bit f: field f < 64 has had a feature. Sums of fields >= 64 are cleared first
     for (size_t i = 0; i < present; i++) {
         if (nth(list, i) >= 64)
             memset(out + nth(list, i) * row, 0, row * sizeof(float));
-        if (present < fields) // if all fields are present, each vector is written below
+        if (present < fields) // else all vectors of `in` are written below
             memset(in + nth(list, i) * row, 0, row * sizeof(float));
     }
     for (size_t i = 0; i < n; i++) {
@@ -102,8 +102,7 @@ static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const
         turn(in, out, list, present, row, k);
 }
 
-// A sum that is kept in two accumulators: `low` has lanes 0 to 7, `high` has lanes 8 to
-// 15.
+// The sixteen lanes of a sum: `low` has lanes 0 to 7, `high` has lanes 8 to 15.
 struct lanes {
     v8 low, high;
 };
@@ -127,7 +126,7 @@ static inline void add_products(struct lanes *to, const float *a, const float *b
         to->high += load_first(a + c + 8, n - c - 8) * load_first(b + c + 8, n - c - 8);
 }
 
-// Adds the squares of u * own.
+// Adds the squares of u * own[c] to the lanes of *to.
 static inline void add_squares(struct lanes *to, float u, const float *own, size_t k)
 {
     for (size_t c = 0; c < k; c += 16) {
@@ -154,8 +153,8 @@ static float ffm_score(float *const *rows, size_t col, const uint16_t *slot,
     return 0.5f * (lanes_sum(all) - lanes_sum(self));
 }
 
-// Computes a feature's gradient from column c on. The sum for its field includes its own
-// vector, which is subtracted again.
+// Computes eight floats of a feature's gradient, from column c on. The sums for the
+// feature's own field include the feature itself, which is subtracted again.
 static inline v8 ffm_grad_8(v8 met, v8 v, size_t c, size_t own, size_t k, float eu,
                             float minus)
 {
@@ -178,15 +177,15 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
             store_8(g + c,
                     ffm_grad_8(load_8(met + c), load_8(v + c), c, own, k, eu, minus));
         if (c <
-            row) // also overwrites padding, or the next feature's gradient, written later
+            row) // also overwrites padding, or the next gradient, which is written later
             store_8(g + c, ffm_grad_8(load_first(met + c, row - c),
                                       load_first(v + c, row - c), c, own, k, eu, minus));
     }
 }
 
-// ffm_step of adagrad-row with vectors of 4, the default. It goes three times through a
-// strip of rows, so that the roots and quotients of all its blocks are pipelined without
-// stalls.
+// ffm_step of adagrad-row with vectors of 4 floats, the default. Goes three times through a
+// strip of rows: the second time computes the roots and quotients of all blocks, so that
+// they are pipelined without stalls.
 enum { STRIP_FLOATS = 2560, STRIP_ROWS = 16 };
 
 // Returns the sums of squares of the four blocks of 4 floats in two vectors.
@@ -202,7 +201,7 @@ static inline v4 sums_of_4(v8 a, v8 b)
         _mm_unpacklo_ps(_mm256_castps256_ps128(qb), _mm256_extractf128_ps(qb, 1)));
 }
 
-// The first walk: writes gradients with decay to d, and the new sums of squares to the
+// The first time: writes gradients with decay to d, and the new sums of squares to the
 // rows' state and to n.
 static inline void ffm_walk_sums(const struct rule_params *p, float l2, const float *w,
                                  float *s, float *d, float *n, size_t row)
@@ -225,7 +224,7 @@ static inline void ffm_walk_sums(const struct rule_params *p, float l2, const fl
     }
 }
 
-// The last walk: updates the weights. If d is 0, the weight keeps its value, even if the
+// The third time: updates the weights. If d is 0, the weight keeps its value, even if the
 // rate is infinite.
 static inline void ffm_walk_move(float *w, const float *d, const float *rate, size_t row)
 {
@@ -247,8 +246,9 @@ static void ffm_step_of_4(const struct rule_params *p, const float *l2,
                           float err)
 {
     size_t row = fields * 4, strip = STRIP_ROWS;
-    while (strip * row >
-           STRIP_FLOATS) // so that whole strips make sixteen rows (`repeats`)
+    while (
+        strip * row >
+        STRIP_FLOATS) // 16 / strip is whole: no strip crosses the sixteens of `repeats`
         strip /= 2;
     float d[STRIP_FLOATS + KERNEL_PADDING], rate[STRIP_FLOATS / 4 + KERNEL_PADDING];
     for (size_t at = 0; at < n; at += strip) {

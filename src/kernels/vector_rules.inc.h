@@ -42,7 +42,7 @@ static inline VI N(finite)(V x)
     return VCOMPARE(x - x, ==);
 }
 
-// Returns the gradient with its weight decay; 0 in lanes that take no part in the update.
+// Returns the gradient with weight decay; 0 in lanes that take no part in the update.
 static inline V N(decayed)(const struct rule_params *p, V l2, V w, V g)
 {
     return N(select)(N(moving)(p, g), g + l2 * w, (V){0});
@@ -128,7 +128,7 @@ static inline V N(adamw)(const struct rule_params *p, V l2, V rate, V w, V g, V 
     return N(proximal)(p, kept - rate * *m / (VSQRT(*v) + p->beta));
 }
 
-// Updates m and v; returns the direction of each weight.
+// Updates m and v; returns the direction in which each weight moves.
 static inline V N(lamb)(const struct rule_params *p, V l2, float c, V w, V g, V *m, V *v)
 {
     g += l2 * w;
@@ -169,8 +169,8 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
     return N(select)(VCOMPARE(a, >), next, zero);
 }
 
-// Loads a strip, does one step, and stores it. Elements that take no part keep their
-// values, and so do elements whose result must not be written (rule_params.bounded).
+// Loads a strip of elements, updates them by one step, and stores them. Elements that take
+// no part, or whose result must not be written (rule_params.bounded), keep their values.
 // State j of element i is s[j * n + i]; s points at state 0 of the strip.
 #define UPDATE_HEAD(rule)                                                                \
     static inline void N(update_##rule)(const struct rule_params *p, float l2,           \
@@ -253,8 +253,8 @@ UPDATE_HEAD(assign)
     VSTORE(w, next);
 }
 
-// For rules with a state for the whole vector: one step with this rate along the
-// gradient.
+// Moves a strip against the gradient with rate `rate`, for rules that have one state for
+// the whole vector.
 UPDATE_HEAD(move)
 {
     (void)s, (void)n;
@@ -266,7 +266,7 @@ UPDATE_HEAD(move)
     VSTORE(w, N(select)(mask, next, wv));
 }
 
-// Updates a strip by adam with one m and one v for all n weights; their old values are
+// Updates a strip by adam with one m and one v for all n weights, whose old values are
 // m_old and v_old.
 static inline void N(update_adam_shared)(const struct rule_params *p, float l2,
                                          float rate, float m_old, float v_old, float *w,
@@ -283,8 +283,8 @@ static inline void N(update_adam_shared)(const struct rule_params *p, float l2,
     VSTORE(w, N(select)(mask, next, wv));
 }
 
-// Updates a strip by lamb. `c` is the bias correction, `rate` is lr times the ratio of
-// lengths.
+// Updates a strip by lamb. `c` is the bias correction; `rate` is lr times the ratio of the
+// norms of weights and direction.
 static inline void N(update_lamb)(const struct rule_params *p, float l2, float c,
                                   float rate, float *w, float *s, size_t n,
                                   const float *g)
@@ -307,8 +307,8 @@ static inline V N(shrunk)(const struct rule_params *p, V z)
     return N(select)(VCOMPARE(a, >), N(copysign)(a, z), (V){0});
 }
 
-// Computes the weights of ftrl-group from their sums; `stays` is the fraction of its
-// length that the vector keeps.
+// Computes the weights of ftrl-group from their sums. The vector keeps the fraction `stays`
+// of its length.
 static inline void N(update_group)(const struct rule_params *p, float l2, float stays,
                                    float *w, float *s, size_t n, const float *g)
 {
@@ -321,7 +321,7 @@ static inline void N(update_group)(const struct rule_params *p, float l2, float 
     VSTORE(w, next);
 }
 
-// The terms that a strip adds to sums over a vector.
+// Each of_* function returns the terms that a strip adds to a sum over the vector.
 
 static inline V N(of_squares)(const struct rule_params *p, float l2, float c, float *w,
                               float *s, size_t n, const float *g)

@@ -307,7 +307,7 @@ static void FN(step)(struct step *c, void *weights, const void *gradient,
     const REAL *g = gradient;
     switch (o->kind) {
     case KVS_SGD:
-    case KVS_LARS: // the caller has scaled the learning_rate by the norms
+    case KVS_LARS: // as sgd; the caller has scaled the learning_rate by the norms
         FN(sgd)(o, w, g, s[0], n);
         return;
     case KVS_NAG:

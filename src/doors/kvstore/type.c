@@ -11,8 +11,8 @@
 #define BIG_ARRAY 1000000
 #define SLICE 40000
 
-// Reads a number of elements. *ret stays if it is not 0; else it becomes the value of the
-// environment's variable, or `usual` without one.
+// Sets *ret, if it is 0, to the number of elements that the environment's `variable` gives,
+// or to `usual` if the variable is not set.
 static int read_elements(uint64_t *ret, const char *variable, uint64_t usual,
                          struct err *e)
 {
@@ -49,7 +49,8 @@ static int check_type(const char *small, const char *given, struct err *e)
                    given);
 }
 
-// Reads whether arrays are sliced: by the type p3, or by DMLC_PS_VAN_TYPE=p3 as in MXNet.
+// Sets whether arrays are sliced: if the store is of type p3, or, as in MXNet, if
+// DMLC_PS_VAN_TYPE is p3.
 static int read_slices(struct tug_kvstore *s, bool p3,
                        const struct tug_kvstore_options *o, struct err *e)
 {

@@ -17,7 +17,7 @@ static void value_free(struct kvs_value *v)
     mem_free(v);
 }
 
-// Copies an array into a dense one. Rows that are missing in a sparse array become zero.
+// Copies an array into a dense one. Rows that a sparse array lacks become zero.
 static void value_fill(struct tug_array *to, const struct tug_array *a)
 {
     if (!a->sparse) {
@@ -84,8 +84,8 @@ static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
                    v->key.text, (unsigned long long)bad);
 }
 
-// Calls the program's updater. The array keeps its address, because programs may hold pointers
-// to it. If the updater fails, the old contents are restored.
+// Calls the program's updater. Neither the update nor its undoing moves the array, because
+// programs may hold pointers to it. If the updater fails, restores the old contents.
 static int update_by_program(struct kvs_value *v, const struct kvs_rule *r,
                              const struct tug_array *merged, struct err *e)
 {
@@ -102,7 +102,7 @@ static int update_by_program(struct kvs_value *v, const struct kvs_rule *r,
 }
 
 // Makes sure that the array may be changed: if an answer is still being sent from its
-// memory, the array gets a copy.
+// memory, copies the array to new memory.
 static int own(struct kvs_value *v, struct err *e)
 {
     size_t bytes = kvs_bytes(&v->a, v->a.rows);

@@ -12,15 +12,15 @@
 
 struct kvs_value {
     struct kvs_key key;
-    // Data is a block (block.h); a sparse array is stored with all rows.
+    // The array. Its data is a block (block.h); a sparse array is stored with all rows.
     struct tug_array a;
     struct kvs_state state;
     uint64_t rounds;         // number of pushes (synchronous: rounds) applied
     struct kvs_round *round; // the open round, on a server of a synchronous store
 };
 
-// The effect of a push: it is given to the updater, or else to the optimizer, or else it
-// becomes the array.
+// The effect of a push: the updater gets it; without an updater, the optimizer; without
+// both, the pushed array replaces the stored one.
 struct kvs_rule {
     tug_updater_fn updater;
     void *ctx;
@@ -39,20 +39,20 @@ void kvs_values_free(struct kvs_values *v);
 
 int kvs_value_update(struct kvs_value *v, struct kvs_rule *r,
                      const struct tug_array *merged, struct err *e);
-// Updates the array by a sum that the caller does not need any more: without an updater
-// and optimizer the sum's memory becomes the array's, and *sum gets the old memory.
+// Updates the array by a sum that the caller does not need any more. If there is neither
+// an updater nor an optimizer, the array and the sum exchange their memory.
 int kvs_value_update_by_sum(struct kvs_value *v, struct kvs_rule *r, struct kvs_rows *sum,
                             struct err *e);
-// Sets an optimizer, which replaces the updater or the optimizer that was set. The rule
-// owns its memory from then on.
+// Sets an optimizer, which replaces the updater or the old optimizer. The rule then owns
+// the memory of the new optimizer.
 void kvs_rule_optimize(struct kvs_rule *r, const struct kvs_optimizer *o);
 // Returns TUG_EUSAGE if no optimizer is set.
 int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e);
 bool kvs_row_is_zero(const struct tug_array *a, uint64_t row);
 
 // Write the states of all arrays as bytes, and read them back. Reading changes all states
-// or none, and the optimizer's count of updates continues from the states'. Without
-// `keep` reading only checks the bytes.
+// or none; the optimizer's count of updates then continues from that of the states. If
+// `keep` is false, reading only checks the bytes.
 int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e);
 int kvs_values_read_states(struct kvs_values *v, struct kvs_rule *r, const char *bytes,
                            size_t n, bool keep, struct err *e);

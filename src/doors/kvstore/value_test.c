@@ -45,8 +45,8 @@ static int add_ones(void *ctx, const struct tug_kvstore_key *key,
     return 0;
 }
 
-// Changes an array by an updater, by assignment and by a sum that becomes the array, with
-// and without another holder of its memory.
+// Changes an array by an updater, by assignment, and by a sum whose memory becomes the
+// array's: each time with and without another holder of the array's memory.
 static void array_in_use(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void array_in_use(void **state)
     }
 }
 
-// If memory for a copy is missing, the array stays unchanged and the update fails.
+// If there is no memory for a copy of the array, the update fails and changes nothing.
 static void no_memory(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void two_at_once(void **state)
             size_t each = kvs_dtype_size(x.dtype);
             if (each == 0)
                 continue;
-            if (odd) // makes a float of either array infinite or NaN
+            if (odd) // makes one float of x or y NaN
                 memset(bytes[k % 8 / 4] + (size_t)k % N * each, 0xff, each);
             assert_int_equal(kvs_rows_set(&one, x.dtype, &x, &e), 0);
             assert_int_equal(kvs_rows_set_sum(&two, &x, &y, &finite, &e), 0);

@@ -43,7 +43,8 @@ static int ask(struct tug_kvstore *s, const struct kvs_awaited *w,
     return good ? 0 : TUG_EDATA;
 }
 
-// Describes the workers that the wait is for. Returns false if the server did not name any.
+// Describes the workers for which the request waits. Returns false if the server names
+// none.
 static bool who_describe(struct tug_kvstore *s, const struct kvs_awaited *w,
                          double seconds, char *to, size_t cap)
 {

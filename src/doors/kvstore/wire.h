@@ -23,12 +23,13 @@ static inline size_t kvs_padded(size_t n, size_t to)
 }
 
 enum kvs_cmd {
-    KVS_INIT = 1,  // head, `n` bytes of name padded to 8, elements
+    // What the words of each request consist of:
+    KVS_INIT = 1,  // head, the key's name (`n` bytes, padded to 8), elements
     KVS_PUSH,      // head, elements
     KVS_PUSH_ROWS, // head, `n` 64-bit row numbers within the part, elements of these rows
-    KVS_PUSH_CODED, // head, words of coding.h
-    KVS_PULL,       // no words
-    KVS_PULL_ROWS,  // head, `n` row numbers
+    KVS_PUSH_CODED, // head, the compressed elements (coding.h)
+    KVS_PULL,       // none
+    KVS_PULL_ROWS,  // head, `n` 64-bit row numbers within the part
 };
 
 struct kvs_head {
@@ -63,14 +64,15 @@ struct kvs_hello {
     uint32_t async, workers;
 };
 struct kvs_welcome {
-    uint32_t recovers; // 1: an earlier worker of this rank has said hello
+    uint32_t recovers; // 1: an earlier worker of this rank has sent KVS_HELLO
 };
 struct kvs_meta {
     uint32_t dtype, sparse;
     uint64_t rows, width, rounds;
 };
 
-// Asks the server for the workers that have not come to the barrier, or not pushed to a key.
+// Asks the server for the workers that have not reached the barrier, or have not pushed to
+// the key `id`.
 struct kvs_who {
     uint32_t barrier, unused;
     uint64_t id;
@@ -78,7 +80,7 @@ struct kvs_who {
 enum { KVS_RANKS_SHOWN = 8 };
 struct kvs_missing {
     uint32_t made;                   // 0: there is no such key
-    uint32_t n;                      // the number of workers that have not come
+    uint32_t n;                      // number of workers for which the request waits
     uint32_t ranks[KVS_RANKS_SHOWN]; // ranks of the first of these workers
 };
 

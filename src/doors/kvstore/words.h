@@ -23,7 +23,7 @@ static inline bool kvs_among(const char *words, const char *name)
     return false;
 }
 
-// Reads the n bytes as a number; false if they are not a finite number.
+// Reads the n bytes as a number. Returns false if they are not a finite number.
 static inline bool kvs_number(const char *text, size_t n, double *ret)
 {
     char copy[64], *end;

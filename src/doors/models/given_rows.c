@@ -80,9 +80,9 @@ static bool has_column(const struct columns *c, const char *name)
     return false;
 }
 
-// Names the label if the labels are not a column of the frame: uses the name in the
-// model or in the options, else the first of "label", "label2" and so on that is not
-// the name of a column.
+// Chooses a name for the label if the labels are not a column of the frame: the name in
+// the model or in the options; without one, the first of "label", "label2" and so on that
+// is not the name of a column.
 static int name_label(struct given_rows *to, const struct given_as *as, struct err *e)
 {
     char free_name[32] = "label";
@@ -94,8 +94,8 @@ static int name_label(struct given_rows *to, const struct given_as *as, struct e
     return to->label_name != NULL ? 0 : err_nomem(e, "the rows");
 }
 
-// Checks that a column has the label if the labels are not given beside the columns. It
-// is enough to find one of several labels: the reader reports the missing ones.
+// Checks that a column has the label, unless the labels were given as an array. If there
+// are several labels, one column is enough: the reader reports missing columns.
 static int check_label(const struct given_rows *to, const struct given_as *as,
                        struct err *e)
 {
@@ -155,7 +155,7 @@ static int take_weights(struct given_rows *to, const struct tug_columns *c,
     const char *column = weight_of(as);
     bool there = has_column(to->columns, column);
     if (c->weight != NULL && column != NULL && there && strcmp(c->weight, column) == 0)
-        return 0; // the reader reports the missing column
+        return 0; // the reader reports if the column is missing
     if ((c->weight != NULL || c->weights != NULL) && column != NULL &&
         (there || as->schema == NULL))
         return both_weights(column, e);
@@ -208,7 +208,8 @@ static int take_matrix(struct given_rows *r, const struct tug_data *d, bool labe
     return d->rows != NULL ? take_sparse(r, d->rows, e) : take_dense(r, d->matrix, e);
 }
 
-// Checks that not all weights are 0: no example would count, and means would divide by 0.
+// Checks that not all weights are 0. With such weights no example would count, and means
+// would divide by 0.
 static int check_weights(const struct rows *r, struct err *e)
 {
     for (uint64_t i = 0; r->weights != NULL && i < r->n; i++)
@@ -221,8 +222,8 @@ static int check_weights(const struct rows *r, struct err *e)
                                         r->name);
 }
 
-// Refuses data whose features have other keys than those of the model's data. The error
-// describes the data, not a format, because the caller did not name one.
+// Refuses data whose keys are computed in another way than those of the model's data. The
+// error describes the data in memory instead of a format, because the caller named none.
 static int check_kind(const struct tug_data *d, const struct given_as *as, struct err *e)
 {
     if (as->schema == NULL || schema_same_keys(given_rows_format(d), as->schema->format))

@@ -16,7 +16,7 @@ struct given_rows {
     struct sparse_rows sparse;
     struct dense_rows dense;
     struct columns *columns;
-    // The name of the column with the label. This is a copy, because the model's schema
+    // A copy of the name of the label's column: the model's schema, which has the name,
     // may be freed before the run ends.
     char *label_name;
     // Weights copied from a column of the frame; NULL: no weights, or the program's own array.
@@ -28,7 +28,7 @@ struct given_rows {
 bool given_rows_are(const struct tug_data *d);
 const char *given_rows_format(const struct tug_data *d);
 
-// The requirements of a call for its data, and names of columns.
+// What a call requires of its data, and the names of columns that it gives.
 struct given_as {
     const char *name;            // the name of the data in messages
     bool labels;                 // whether each row must have a label
@@ -37,12 +37,12 @@ struct given_as {
     const struct schema *schema; // schema of the model's earlier training; NULL: none
 };
 
-// Opens rows in memory. TUG_EUSAGE if an array is missing or its indices are invalid. The
-// Arrow structs of columns belong to *r from then on.
+// Opens rows in memory. Returns TUG_EUSAGE if an array is missing or its indices are
+// invalid. *r owns the Arrow structs of columns, even after an error.
 int given_rows_open(struct given_rows *r, const struct tug_data *d,
                     const struct given_as *as, struct err *e);
-// Releases columns that were given to a call and that no given_rows_open has
-// taken over. NULL is fine.
+// Releases the columns of a call's data unless given_rows_open has taken them over. `d` may
+// be NULL.
 void given_rows_forget(const struct tug_data *d);
 void given_rows_close(struct given_rows *r); // a zeroed one is fine
 

@@ -98,7 +98,7 @@ bool model_cluster_first(const struct tug_model *m)
 
 struct node *model_cluster_node(const struct tug_model *m)
 {
-    static struct node nowhere; // stands for a cluster that is not joined yet; never read
+    static struct node nowhere; // means: will join a cluster; its members are never read
     if (m->client != NULL)
         return &m->client->node;
     return m->joins ? &nowhere : NULL;
@@ -108,9 +108,9 @@ struct node *model_cluster_node(const struct tug_model *m)
 // number: 600 s / 20 = 30 s.
 enum { PATIENCE_PARTS = 20 };
 
-// Leaves after an error, so that the other workers do not wait for this one. Later calls
-// of this worker fail with the same error *e; otherwise they would wait for servers that
-// no longer know the worker.
+// Leaves the cluster after the error *e, so that the other workers do not wait for this
+// worker. Later calls of this worker fail with the same error: without this, they would
+// wait for servers that no longer know the worker.
 static void leave_others(struct client *c, const struct err *e)
 {
     struct err why;

@@ -9,8 +9,8 @@
 #include "run/train_config.h"
 #include "train_cluster/peer.h"
 
-// Finds out whether the model is trained on a cluster: on that of the client in the
-// options, or on the one that the environment names. TUG_EUSAGE if the environment makes
+// Finds out whether the model is trained on a cluster: that of the client in the options,
+// or the cluster that the environment names. Returns TUG_EUSAGE if the environment makes
 // this process a server or scheduler.
 int model_cluster_find(struct tug_model *m, const struct tug_model_options *o,
                        struct err *e);
@@ -23,8 +23,8 @@ int model_cluster_check(const struct tug_model *m, const struct train_options *t
                         const struct tug_data *data, const struct tug_data *valid,
                         struct err *e);
 
-// Joins the cluster unless this model has joined it. model_cluster_first, which returns
-// whether this is the worker of rank 0, may be called only afterwards.
+// model_cluster_join joins the cluster unless this model has joined it. After that,
+// model_cluster_first returns whether this is the worker of rank 0.
 int model_cluster_join(struct tug_model *m, const struct train_options *t, struct err *e);
 bool model_cluster_first(const struct tug_model *m);
 
@@ -32,8 +32,8 @@ bool model_cluster_first(const struct tug_model *m);
 // model is trained alone.
 struct node *model_cluster_node(const struct tug_model *m);
 
-// Trains `passes` passes by *s, which was configured with the node of model_cluster_node,
-// with the rows on the servers. The program must not use the client until the call
+// Trains `passes` passes with the rows on the servers. *s was configured with the node
+// that model_cluster_node returns. The program must not use the client until this function
 // returns.
 int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passes,
                       struct train_result *ret, struct err *e);

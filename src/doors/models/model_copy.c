@@ -76,7 +76,7 @@ int model_copy_save(const char *from, const char *directory, char ret_path[FILE_
                        "%s exists and is not an empty directory: give another one",
                        directory);
     char number[32];
-    if (save_number(name) == 0) { // the save was renamed by its user
+    if (save_number(name) == 0) { // a user has renamed the save
         struct save_manifest s = {0};
         TRY(save_read(from, &s, e));
         snprintf(number, sizeof(number), "save-%06u", s.number);
@@ -84,7 +84,7 @@ int model_copy_save(const char *from, const char *directory, char ret_path[FILE_
         name = number;
     }
     TRY(file_join(ret_path, directory, name, e));
-    save_remove(directory, save_number(name)); // removes the incomplete copy
+    save_remove(directory, save_number(name)); // removes an old, incomplete copy
     TRY(file_make_new_dir(ret_path, e));
     int rc = copy_files(from, ret_path, e);
     if (rc != 0)

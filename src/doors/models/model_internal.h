@@ -27,7 +27,7 @@ struct model_value {
 
 struct tug_model {
     pthread_mutex_t mutex; // held by every call except tug_model_interrupt
-    atomic_bool stop;      // set by tug_model_interrupt: the running call is to end
+    atomic_bool stop;      // set by tug_model_interrupt to end the call that runs
     bool trains;           // the model has options, so it can be trained
     char **words;          // the options, as "--name=value"
     size_t n_words;
@@ -41,7 +41,8 @@ struct tug_model {
     struct tug_client *client;
     bool joins, own_files;
     bool begun; // training has begun, so the servers have the model's rows
-    // The model was trained, and the first worker, not this one, wrote its saves.
+    // Whether the model was trained on a cluster whose worker 0 is another process, so that
+    // its saves are there.
     bool elsewhere;
     uint32_t passes;             // number of passes trained on the cluster
     double *positive, *negative; // the histograms of tug_model_spread; NULL: none yet
@@ -55,9 +56,9 @@ struct tug_model {
     size_t n_values, cap_values;
     float *predictions;
     size_t n_predictions;
-    char *explained, *tables;     // results of tug_model_explain and tug_model_tables
+    char *explained, *tables;     // the texts that the functions of these names return
     char warned[NUMBERING_TEXT];  // the last warning about the numbering of keys
-    char warnings[WARNINGS_TEXT]; // warnings of the last training, a line each
+    char warnings[WARNINGS_TEXT]; // warnings of the last training, each on a line
 };
 
 // Returns the result that a page about the opened model shows.
@@ -71,16 +72,16 @@ struct tug_pass model_pass(const struct history_pass *p, uint32_t label);
 struct metrics_stream;
 void model_spread(struct tug_model *m, const struct metrics_stream *seen);
 
-// Begins a call on the model: locks it, and drops the interrupt and the predictions of
-// the last call. A call that computes results also sets n_values to 0.
+// Begins a call on the model: locks the model, and drops the interrupt and the predictions
+// of the last call. If the call computes results, its caller also sets n_values to 0.
 void model_begin(struct tug_model *m);
 int model_end(struct tug_model *m, int rc);
 
 // Creates the directory m->home unless it exists.
 int model_make_home(struct tug_model *m, struct err *e);
 
-// Makes the words "--name=value" of options. The list has room for one more; the caller
-// frees it by model_words_free.
+// Makes the words "--name=value" of options. The list has memory for one more word; the
+// caller frees it by model_words_free.
 int model_words(const char *const *options, size_t n, char ***ret, struct err *e);
 void model_words_free(char **words, size_t n);
 
@@ -98,8 +99,9 @@ void model_add(struct tug_model *m, double value, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
 struct metrics;
-// Adds all metrics as "PREFIXname", and those of further labels as "PREFIXlabel:name".
-// `label` is the first label's name; the next names follow at distances of `bytes`.
+// Adds the metrics of the first label as "PREFIXNAME", and those of further labels as
+// "PREFIXLABEL:NAME". `label` points at an array of the labels' names; each name has
+// `bytes` bytes.
 void model_add_metrics(struct tug_model *m, const char *prefix,
                        const struct metrics *metrics, uint32_t labels, const char *label,
                        size_t bytes);

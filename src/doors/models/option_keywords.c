@@ -10,13 +10,13 @@
 #include "run/train_options.h"
 #include "tug/train.h"
 
-// Options that are arguments of Python's calls, too, but belong to commands that
-// are not about models.
+// Options of commands that are not about models; Python's calls also have them as
+// arguments.
 static const char *const others[] = {"ca",       "cert", "cluster",
                                      "insecure", "key",  "save-root"};
 
-// Finds an option of the commands whose options programs give, or one of `others`. Its
-// *ret_choices are the words that it may have, separated by blanks, or NULL.
+// Returns whether an option belongs to a command for models or to `others`. Sets
+// *ret_choices to the words that the option may have, separated by blanks; NULL: any.
 static bool find_option(const char *name, size_t len, const char **ret_choices)
 {
     static const struct option_table *const tables[] = {
@@ -62,10 +62,10 @@ static bool joins(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-';
 }
 
-// Returns the length of the value that follows an option in a sentence, 0 if none does: a
-// text in quotes, a number, a comma or point alone, one of the option's choices, or a
-// word in capital letters (N, FILE, COLUMN:log). *ret_bare says whether Python needs no
-// further quotes around it.
+// Returns the length of the value that follows an option in a sentence; 0 if no value
+// follows. A value is a text in quotes, a number, a single comma or point, one of the
+// option's choices, or a word in capital letters (N, FILE, COLUMN:log). Sets *ret_bare to
+// whether the value needs no further quotes in Python.
 static size_t value_length(const char *p, const char *choices, bool *ret_bare)
 {
     const char *end = *p == '\'' ? strchr(p + 1, '\'') : NULL;
@@ -94,7 +94,8 @@ static size_t value_length(const char *p, const char *choices, bool *ret_bare)
 }
 
 // Writes the option at `p`, whose name has n bytes, as an argument of a call: --drop 'k'
-// becomes drop='k', which is never longer. Moves *to behind it and returns the rest.
+// becomes drop='k', which is never longer. Moves *to to the end of the argument, and
+// returns the text after the option.
 static const char *put_option(char **to, const char *p, size_t n, const char *choices)
 {
     bool bare = true;
@@ -119,7 +120,7 @@ void tug_option_keywords(char *text)
     char *to = text;
     const char *choices;
     for (const char *p = text; *p != '\0';) {
-        if (strncmp(p, "| tug ", 6) == 0) { // a pipe of a shell, up to the end
+        if (strncmp(p, "| tug ", 6) == 0) { // a shell's pipe: the rest is a command line
             memmove(to, p, strlen(p) + 1);
             return;
         }

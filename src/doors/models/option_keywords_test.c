@@ -17,7 +17,7 @@ static void test_keywords(void **state)
         {"--by and --raw are of eval and predict", "by and raw are of eval and predict"},
         {"'tug train --lr 1' and --lr", "'tug train --lr 1' and lr"},
         {"'tug train --lr 1",
-         "'tug train lr=1"}, // a quotation without its end is changed, too
+         "'tug train lr=1"}, // a quotation without its end is changed
         {"--no-such-option, a--lr, ---lr, --lr-x, --",
          "--no-such-option, a--lr, ---lr, --lr-x, --"},
         {"(--l1)--l2", "(l1)l2"},

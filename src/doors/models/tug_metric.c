@@ -42,7 +42,7 @@ static const char *const names[STATES] = {"stat_neg",       "stat_pos", "batch_s
 struct tug_metric {
     char name[NAME_MAX_BYTES];
     uint32_t buckets, window;
-    uint64_t *values; // the numbers of all states
+    uint64_t *values; // the numbers of all states, one state after the other
     uint32_t *ring;   // [window][2][buckets]
     uint32_t next;    // index in the ring for the next batch
 };

@@ -114,7 +114,8 @@ static void test_division(void **state)
         add(many, end - n, n);
     }
     struct tug_metric_values a = read_all(one), b = read_all(many);
-    // this is not compared, because the last batches differ.
+    // batch_auc is not compared, because it is of the last batch, and the last batches
+    // differ.
     a.batch_auc = b.batch_auc = 0;
     assert_memory_equal(&a, &b, sizeof(a));
     tug_metric_close(one);
@@ -165,7 +166,7 @@ static void test_states(void **state)
         check(tug_metric_reset(m, states[i]));
         assert_true(total(m, states[i]) == 0);
         for (size_t j = i + 1; j < sizeof(states) / sizeof(*states); j++)
-            assert_true(total(m, states[j]) > 0); // other states are not zeroed
+            assert_true(total(m, states[j]) > 0); // later states are not zeroed yet
     }
     // This batch is all data since the last reset, and also the newest batch.
     add(m, 0, BATCH);
@@ -215,7 +216,8 @@ static void test_memory(void **state)
     tug_metric_close(m);
 }
 
-// On a cluster of one worker the sums are its own values, whichever table is given.
+// On a cluster with one worker, tug_metric_reduce returns that worker's own values,
+// whichever table is given.
 static void test_reduce(void **state)
 {
     (void)state;

@@ -104,8 +104,8 @@ static int model_refuse(const struct option_table *t, const struct options *o,
     return 0;
 }
 
-// Variables TUG_<NAME> that programs of the library may set besides options; they are not
-// reported as misspelt options.
+// Names of environment variables TUG_<NAME> that programs may set besides those of
+// options. They are not reported as misspelt options.
 static const struct option told[] = {
     {.name = "scheduler"},    {.name = "cluster"},   {.name = "ca"},
     {.name = "cert"},         {.name = "key"},       {.name = "insecure"},
@@ -167,7 +167,7 @@ int model_opened(struct tug_model *m, struct err *e)
 void model_add(struct tug_model *m, double value, const char *format, ...)
 {
     if (mem_room(&m->value, &m->cap_values, m->n_values + 1) != 0)
-        return; // if memory is short, the result is left out
+        return; // memory is short: the result is left out
     struct model_value *v = &m->value[m->n_values++];
     va_list args;
     va_start(args, format);
@@ -410,7 +410,8 @@ void tug_model_close(struct tug_model *m)
 json_t *model_page(const struct tug_model *m)
 {
     size_t n = strlen(m->home.path);
-    bool mine = n > 0 && strncmp(m->from, m->home.path, n) == 0; // a temporary directory
+    // If the save is in the temporary directory, the page does not show its path.
+    bool mine = n > 0 && strncmp(m->from, m->home.path, n) == 0;
     json_t *page = about_saved(&m->opened->run, &m->history, mine ? "" : m->from);
     about_add_warnings(page, m->warnings);
     return page;

@@ -24,14 +24,15 @@ struct scoring {
     char **words;
     size_t n_words;
     struct options *options;
-    struct eval_values eval; // options of tug eval, or of tug predict
+    // The options of tug eval or of tug predict; the other struct is not used.
+    struct eval_values eval;
     struct predict_values predict;
     struct model_values values; // the options of both commands, with the call's data
     struct given_rows rows;
     const char *path;
     enum scoring_what { EVALUATES, PREDICTS, EXPLAINS } what;
     struct metrics metrics[MODEL_MAX_TASKS];
-    struct metrics_stream *seen; // histograms of an evaluation, for the first label
+    struct metrics_stream *seen; // an evaluation's histograms of the first label
     float *to;
     size_t room, n;
     struct buf text; // the explanations, as lines of JSON
@@ -113,7 +114,7 @@ static int score_count_histograms(void *ctx, const struct dataset *d,
     return rc == 0 ? 0 : err_nomem(e, "an evaluation");
 }
 
-// Stores the tables of an evaluation as JSON for tug_model_tables.
+// Stores the tables of an evaluation as JSON, which tug_model_tables returns.
 static int keep_tables(struct scoring *s, struct err *e)
 {
     json_begin();
@@ -126,8 +127,8 @@ static int keep_tables(struct scoring *s, struct err *e)
     return s->m->tables != NULL ? 0 : err_nomem(e, "the tables of an evaluation");
 }
 
-// Gives a warning about the numbering of keys, unless it is the same as the model's last
-// one.
+// Gives a warning about the numbering of keys, unless the model's last warning was the
+// same.
 static void hear(void *ctx, const char *text)
 {
     struct scoring *s = ctx;
@@ -137,7 +138,8 @@ static void hear(void *ctx, const char *text)
     log_warn("%s", text);
 }
 
-// Writes the page of the option report: the training, and the evaluation of this data.
+// Writes the page of the option `report`: about the training, and the evaluation of this
+// data.
 static int write_page(struct scoring *s, struct err *e)
 {
     struct tug_model *m = s->m;
@@ -151,7 +153,7 @@ static int write_page(struct scoring *s, struct err *e)
     return rc;
 }
 
-// Checks the file of the option report, before the work.
+// Checks, before the evaluation, that the file of the option `report` can be written.
 static int check_page(struct scoring *s, struct err *e)
 {
     struct data_files read = {0};
@@ -186,7 +188,7 @@ static int evaluate_all(struct scoring *s, struct err *e)
     return s->eval.report != NULL ? write_page(s, e) : 0;
 }
 
-// Makes room for n more predictions if the model stores them, in an array that grows.
+// If the model stores the predictions, enlarges its array for n more predictions.
 static int score_make_room(struct scoring *s, size_t n, struct err *e)
 {
     if (s->to != NULL || s->n + n <= s->room)
@@ -278,7 +280,7 @@ static int score_work(void *ctx, struct err *e)
     if (s->m->opened != NULL && !given_rows_are(s->data))
         rc = model_read_error(s->m->opened, &s->values, rc, e);
     if (rc != 0)
-        model_forget_opened(s->m); // the model's rows may be loaded in part
+        model_forget_opened(s->m); // perhaps only a part of the model's rows is loaded
     return rc;
 }
 

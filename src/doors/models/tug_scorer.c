@@ -15,7 +15,7 @@
 
 struct tug_scorer {
     struct served *served;
-    pthread_mutex_t lock; // lets one thread at a time run tug_scorer_refresh
+    pthread_mutex_t lock; // only one thread at a time may run tug_scorer_refresh
     bool follows;
 };
 

@@ -34,14 +34,14 @@ struct training {
     struct metrics last[LABELS_MAX]; // metrics of the last pass, by label
     bool has_last;
     struct train_listener listener;
-    // The number of passes that earlier calls have trained. 0 if the run counts them
-    // itself, which only the run of the first worker does.
+    // The number of passes that earlier calls have trained; 0 if the run's own count
+    // includes them, which is so only in the first worker.
     uint32_t before;
     pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;
     bool has_news;
-    // Reports that later reports must not replace: those of ended passes, and with
-    // log-every all reports. train_tell passes them to the program in order.
+    // Reports that later reports must not replace: the reports of ended passes; with the
+    // option `log-every`, all reports. train_tell passes them to the program in order.
     struct report {
         struct tug_progress progress;
         struct tug_pass pass; // the figures of an ended pass
@@ -51,8 +51,8 @@ struct training {
     struct buf printed;          // warnings that the training printed, for its page
 };
 
-// Adds the warnings since last_warning_begin to those of the call. The training itself
-// prints its warnings at once, beside its progress, because it may take long.
+// Adds the warnings since last_warning_begin to t->warning. (Warnings during the training
+// are printed at once, because a training may take long.)
 static void keep_warnings(struct training *t)
 {
     size_t n = strlen(t->warning);
@@ -62,7 +62,7 @@ static void keep_warnings(struct training *t)
                  tug_last_warning());
 }
 
-// Parses the options; adds `format` if they name none.
+// Parses the options; adds the option `format` if it was not given.
 static int train_parse(struct training *t, const char *format, struct err *e)
 {
     struct tug_model *m = t->m;
@@ -120,8 +120,8 @@ static struct training *open_training(struct tug_model *m)
     return t;
 }
 
-// Returns how the run resumes: with TRAIN_RESUME, options about reading data that are not
-// given are taken from the save. The option init_from has an effect only in the first
+// Returns how the run resumes. With TRAIN_RESUME, options about reading data that are not
+// given are taken from the save. The option `init-from` has an effect only in the first
 // call of tug_model_train.
 static enum train_resume resumes_as(const struct training *t)
 {
@@ -129,14 +129,14 @@ static enum train_resume resumes_as(const struct training *t)
     return said ? TRAIN_RESUME_AUTO : TRAIN_RESUME;
 }
 
-// Checks the options, including the value of each, without data. If the option format is
-// not given, the data will be in memory: columns if options name columns, else rows.
+// Checks all options and their values, without data. If the option `format` is not given,
+// assumes data in memory: columns if options name columns, else rows.
 static int train_check(struct training *t, struct err *e)
 {
     TRY(train_parse(t, NULL, e));
     bool from_save = t->m->from[0] != '\0' || t->values.resume == TRAIN_RESUME ||
-                     t->values.init_from != NULL; // with resume=auto the save may not
-                                                  // exist
+                     t->values.init_from !=
+                         NULL; // with resume=auto the save may be missing
     if (!options_given(t->options, "format") && !from_save) {
         const struct train_options *o = &t->parsed;
         bool names = o->label != NULL || o->drop != NULL || o->numeric != NULL ||
@@ -179,8 +179,8 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
 
 // ---------------------------------------------------------------- progress
 
-// Stores a report that later reports must not replace. If memory is out, the report is
-// lost, but tug_model_pass still returns the pass.
+// Stores a report that later reports must not replace. If there is not enough memory, the
+// report is lost, but tug_model_pass still returns the pass.
 static void train_keep(struct training *t, const struct tug_pass *pass)
 {
     if (mem_room(&t->reports, &t->cap_reports, t->n_reports + 1) != 0)
@@ -220,8 +220,8 @@ static void hear(void *ctx, const struct train_news *n)
     pthread_mutex_unlock(&t->mutex);
 }
 
-// Passes on the reports that were kept and then the newest of the current pass. After the
-// program has interrupted the training, no more reports follow.
+// Gives the program the stored reports, and then the newest report of the current pass.
+// After the program has interrupted the training, it gets no more reports.
 static void train_tell(void *ctx)
 {
     struct training *t = ctx;
@@ -267,7 +267,8 @@ static int open_rows(struct training *t, struct given_rows *to, const struct tug
 static int set_data(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->data;
-    // TUG_REPORT of the environment has no effect: a program calls tug_model_report.
+    // The environment variable TUG_REPORT has no effect: a program that wants a report
+    // calls tug_model_report.
     t->values.report = NULL;
     t->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
     if (!given_rows_are(d))
@@ -290,8 +291,8 @@ static int set_data(struct training *t, struct err *e)
     return 0;
 }
 
-// Sets the option valid from the call's validation data. A path gets a slash, which
-// distinguishes it from a fraction.
+// Sets the option `valid` from the call's validation data. A path without a slash gets
+// one, because "0.1" would otherwise be a fraction.
 static int set_valid(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->valid;
@@ -324,8 +325,9 @@ static int set_valid(struct training *t, struct err *e)
     return 0;
 }
 
-// Gets the number of passes that the save at `from` has done. TUG_EUSAGE if it was made
-// in the middle of a pass, because that pass could only continue with its own data.
+// Gets the number of passes that were trained before the save at `from`. Returns
+// TUG_EUSAGE for a save from the middle of a pass, which could continue only with the data
+// of that pass.
 static int passes_done(const char *from, uint32_t *ret, struct err *e)
 {
     struct saved_run *run = mem_zalloc(sizeof(*run));
@@ -459,8 +461,8 @@ static int train_work(void *ctx, struct err *e)
     return rc;
 }
 
-// Moves the run's records of passes to the model. A run that resumed from a save has its
-// earlier passes, too; else the model has them.
+// Moves the run's records of passes to the model. If the run resumed from a save, its
+// records include the earlier passes; if not, the model already has those.
 static void take_history(struct training *t, uint32_t before)
 {
     struct history *run = &t->setup.history, *all = &t->m->history;
@@ -498,14 +500,14 @@ static int train(struct training *t, struct err *e)
 {
     struct tug_model *m = t->m;
     TRY(prepare(t, e));
-    model_forget_opened(m); // freed, so that the rows are not in memory twice
+    model_forget_opened(m); // frees the rows, so that they are not in memory twice
     bool counts = m->client == NULL || model_cluster_first(m);
     t->before = counts ? 0 : m->passes;
     uint32_t before = t->before;
     int rc = job_run(train_work, train_tell, t, &m->stop, e);
     if (rc == 0 || t->result.saved[0] != '\0')
         take_history(t, before);
-    if (t->result.saved[0] != '\0') { // the test after the save may have been interrupted
+    if (t->result.saved[0] != '\0') { // even if the test after the save was interrupted
         memcpy(m->from, t->result.saved, sizeof(t->result.saved));
         m->own = true;
     } else if (rc == 0) {
@@ -519,8 +521,8 @@ static int train(struct training *t, struct err *e)
     return rc;
 }
 
-// Keeps the warnings of a training for the model's report, a line each. A text that is too
-// long ends with "...".
+// Stores the warnings of a training for the model's report, each on a line. A text that is
+// too long ends with "...".
 static void report_warnings(struct tug_model *m, const struct training *t)
 {
     size_t room = sizeof(m->warnings);

@@ -41,7 +41,8 @@ static int begin(void **state)
     return rc;
 }
 
-// Opens a model with the common options and with `more`, a list that ends with NULL.
+// Opens a model with the common options and the options `more`, a list that ends with
+// NULL.
 static struct tug_model *open_with(const char *const *more)
 {
     const char *words[16];
@@ -150,8 +151,8 @@ static const struct tug_data *frame_of(struct frame *f, const int64_t *values,
     return &data;
 }
 
-// Between two trainings the model is opened to read the label's name. The second training
-// closes the opened model, so it must have a copy of that name.
+// tug_model_label opens the save between two trainings. The second training closes it, so
+// the training must have its own copy of the label's name.
 static void test_trained_again_on_columns(void **state)
 {
     (void)state;
@@ -174,7 +175,7 @@ static void test_trained_again_on_columns(void **state)
     tug_model_close(m);
 }
 
-// With the option out, saves are written there and nowhere else.
+// With the option `out`, saves are written to its directory and nowhere else.
 static void test_out(void **state)
 {
     (void)state;
@@ -241,10 +242,10 @@ static void test_passes_one_by_one(void **state)
     says(tug_model_train(m, FILES("train.txt"), NULL), TUG_EUSAGE, "--schedule exp");
     tug_model_close(m);
 
-    // Options that contradict the save are refused by tug_model_load already.
+    // tug_model_load refuses options that contradict the save.
     words[1] = "dim=5";
     says(tug_model_load(&m, "two", &o), TUG_EUSAGE, "--dim 4, here it is 5");
-    words[0] = "epochs=1"; // now the options name no model
+    words[0] = "epochs=1"; // replaces "model=fm", so dim is not compared with the save
     check(tug_model_load(&m, "two", &o));
     tug_model_close(m);
 }
@@ -358,8 +359,8 @@ static void test_predictions(void **state)
     }
     assert_int_equal(*at, 0);
 
-    // Predicts rows without labels into the program's array, into the model's, and as raw
-    // scores.
+    // Predicts rows without labels: into the program's array, into the model's array, and
+    // as raw scores.
     struct csr *c = read_csr("test.txt", false);
     c->rows.labels = NULL;
     const struct tug_data rows = {.rows = &c->rows};
@@ -432,7 +433,7 @@ static void test_errors(void **state)
     struct csr *c = read_csr("train.ffm", true);
     says(tug_model_train(m, &(struct tug_data){.rows = &c->rows}, NULL), TUG_EUSAGE,
          "rows in memory are of format libffm, but --format is libsvm");
-    check(tug_model_train(m, FILES("train.txt"), NULL)); // works after the errors above
+    check(tug_model_train(m, FILES("train.txt"), NULL)); // the errors changed nothing
     tug_model_close(m);
     mem_free(c);
 }
@@ -441,7 +442,7 @@ struct heard {
     struct tug_model *model;
     pthread_t thread;
     unsigned calls, passes, ended;
-    uint32_t stop_at; // the pass in which the training is interrupted
+    uint32_t stop_at; // number of the pass in which the program interrupts the training
     double auc;
 };
 
@@ -461,12 +462,14 @@ static void hear_of_pass(void *ctx, const struct tug_pass *p)
 {
     struct heard *h = ctx;
     assert_true(pthread_equal(h->thread, pthread_self()));
-    assert_int_equal(p->pass, ++h->ended); // called after the progress of the same pass
+    // on_pass is called after the last progress of the same pass.
+    assert_int_equal(p->pass, ++h->ended);
     assert_int_equal(h->passes, h->ended);
     assert_true(p->auc == h->auc && p->valid_examples == 0 && isnan(p->valid_loss));
 }
 
-// Passes are reported once and in order, also if many end between two reports.
+// Each pass is reported once, and in order, even if many passes end between two calls of
+// the program's functions.
 static void test_every_pass_is_told(void **state)
 {
     (void)state;
@@ -493,8 +496,8 @@ static void test_every_pass_is_told(void **state)
     tug_model_close(h.model);
 }
 
-// One of two threads that train at the same time: its model and the results of its
-// passes.
+// A thread that trains a model at the same time as another thread, with the results of
+// its passes.
 enum { THREAD_PASSES = 12 };
 struct one_of_two {
     const char *seed;
@@ -593,8 +596,8 @@ static void test_progress_and_interrupt(void **state)
     tug_model_close(h.model);
     assert_false(files_exists("interrupted"));
 
-    // The interrupt function of the program ends the training, too, and leaves a loaded
-    // model unchanged.
+    // The program's interrupt function can end the training of a loaded model. The model
+    // stays unchanged.
     tug_interrupt_by(interrupts, &h);
     h.stop_at = UINT32_MAX;
     const char *const again[] = {"model=fm",       "dim=4",         "deterministic",

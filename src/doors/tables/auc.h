@@ -27,10 +27,10 @@ static inline uint32_t auc_bucket(float probability, uint32_t buckets)
     return x < (float)buckets ? (uint32_t)x : buckets - 1;
 }
 
-// The state of an AUC while buckets are added in ascending order. `pairs` counts the
-// pairs of a positive and a negative example in which the positive has the higher score;
-// ties count half. The sums are exact below 2^53; above it they depend only on the order
-// of the buckets, which is fixed.
+// The sums of an AUC, to which buckets are added in ascending order. `pairs` counts the
+// pairs of a positive and a negative example in which the positive example has the higher
+// score; ties count half. The sums are exact below 2^53. Larger sums are rounded, but in
+// the same way each time, because the order of the buckets is fixed.
 struct auc_area {
     double negatives, positives, pairs;
 };

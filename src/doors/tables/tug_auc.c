@@ -33,7 +33,7 @@ static int auc_count(const float *probabilities, const float *labels, size_t n,
     return 0;
 }
 
-// The most predictions in one push: floats count exactly to 2^24.
+// The most predictions in one push: a float counts exactly only up to 2^24.
 enum { AT_ONCE = 1 << 24 };
 
 static int auc_push_counts(struct tug_client *c, uint32_t table,

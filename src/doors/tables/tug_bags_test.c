@@ -99,7 +99,7 @@ static void test_bags(void **state)
     }
 }
 
-// Bags with one entry each, without offsets.
+// Without offsets, each bag has one entry.
 static void test_single(void **state)
 {
     (void)state;

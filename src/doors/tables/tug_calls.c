@@ -59,8 +59,8 @@ static void calls_put(struct call *k)
     *at = k;
 }
 
-// Makes room for one more call in the hash table. If memory is short, the old table is
-// kept, and its buckets become longer.
+// Enlarges the hash table for one more call if it is full. If memory is short, the old
+// table stays, with longer lists in its buckets.
 static int reserve_bucket(struct tug_client *c)
 {
     if (c->n_calls < c->n_buckets)
@@ -121,8 +121,8 @@ static void calls_tell(struct pump_work *w)
     pump_leave(p);
 }
 
-// Warns once, when a server has left out an update: the program does not
-// see the server's log.
+// Warns, only once, if a server has left out an update, because the program does not see
+// the warning in the server's log.
 static void tell_left_out(struct tug_client *c)
 {
     struct client_stats x = client_stats(c->client);
@@ -169,8 +169,8 @@ static void calls_end(void *ctx, client_ts ts, int rc)
     }
 }
 
-// Returns whether the requests of all calls have ended. The program need not have
-// collected the calls with tug_wait.
+// Returns whether the requests of all calls have ended, even if the program has not called
+// tug_wait for them.
 bool calls_over(const struct tug_client *c)
 {
     return c->unfinished == 0;
@@ -201,7 +201,8 @@ static uint32_t kept_of(const struct tug_client *c, uint32_t table)
     return a->class != NULL ? a->class->kept_stats : 0;
 }
 
-// If keys repeat, replaces them in *w by the distinct keys, with their values added up.
+// If keys repeat, replaces the keys in *w by the distinct keys, and the values by the sums
+// of the values of each key.
 static int make_distinct(struct call *k, struct wanted *w, struct err *e)
 {
     const uint64_t *keys;
@@ -266,7 +267,8 @@ static client_ts calls_start(struct call *k, const struct wanted *w, struct err 
         .clock = terms->micros > 0 ? terms->clock : 0,
         .micro = terms->micro,
         .micros = terms->micros,
-        // 1 for a part of a batch: reduce = mean divides the sum by the number of parts.
+        // A micro-batch counts as 1 example, so that reduce=mean divides the sum by the
+        // number of micro-batches.
         .examples = terms->micros > 0,
         .done = calls_end,
         .ctx = k,
@@ -376,7 +378,7 @@ int calls_enter(struct tug_client *c)
 struct waiting {
     struct tug_client *client;
     uint64_t ts;
-    bool over; // set by the callback of calls_wait_for's request
+    bool over; // set when the request of calls_wait_for has ended
     int rc;
     struct err why;
 };
@@ -478,7 +480,7 @@ int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
     if (!pump_wait(c->pump, request_over, &w, deadline(c, seconds))) {
         pump_enter(c->pump);
         client_cancel(c->client,
-                      ts); // a late answer would be written to this function's frame
+                      ts); // a late answer would be written to `w`, which ends here
         pump_leave(c->pump);
         if (interrupt_came())
             return err_set(last_error(), TUG_EINTERRUPTED,

@@ -16,8 +16,8 @@
 
 enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };
 
-// Handlers of the van's events. They call the client's handlers and then end the calls
-// that are done.
+// Handlers of the van's events. They call the client's handlers, and then end the calls
+// whose requests have ended.
 
 static void joined_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -65,11 +65,11 @@ static const struct van_handler handler = {
 
 static int read_environment(struct tug_client *c, struct err *e)
 {
-    // A client joins as a worker, whatever role the environment gives its program's node.
+    // A client joins as a worker, whatever role the environment gives this process.
     struct tug_node_options o = {
         .role = TUG_GROUP_WORKERS,
         .servers = c->o.scheduler !=
-                   NULL, // the numbers of nodes are not needed if the address is given
+                   NULL, // 1: with an address, the environment need not give the numbers
         .workers = c->o.scheduler != NULL,
         .scheduler = c->o.scheduler,
         .cluster = c->o.cluster,
@@ -104,8 +104,8 @@ static int open_local(struct tug_client *c, struct err *e)
     return 0;
 }
 
-// Returns the rank that the environment names for this worker; the scheduler gives it if
-// it is free.
+// Returns the rank that the environment names for this worker. The worker gets this rank
+// if it is free.
 static uint32_t wished_rank(const struct tug_client *c)
 {
     const struct role *r = &c->environment;
@@ -184,7 +184,7 @@ static int wait_ready(struct tug_client *c, struct err *e)
 static void free_client(struct tug_client *c)
 {
     pump_close(c->pump);
-    van_free(c->van); // before the client, because the van releases memory of the client
+    van_free(c->van); // before client_close, because the van uses memory of the client
     client_close(c->client);
     node_close(&c->node);
     embedded_close(c->embedded);
@@ -220,8 +220,8 @@ static bool all_done(void *ctx)
     return client_in_flight(c->client) == 0 && calls_over(c);
 }
 
-// Ends the requests in flight with the error *why. The van releases their arrays, and
-// their callbacks run before the client is freed.
+// Ends the requests in flight with the error *why: waits until the van does not use their
+// arrays any more and their callbacks have run.
 static void abandon(struct tug_client *c, const struct err *why)
 {
     pump_enter(c->pump);

@@ -28,8 +28,8 @@
 #include "server/embedded.h"
 #include "tug/tug.h"
 
-// A request of the program, from tug_push or tug_pull until tug_wait has returned its
-// result or its `done` has returned.
+// A request of the program. It exists from tug_push or tug_pull until tug_wait has
+// returned its result, or its callback `done` has returned.
 struct call {
     struct pump_work work;
     struct call *next; // next call in the bucket, or in the list of unused calls
@@ -41,7 +41,8 @@ struct call {
     tug_done_fn done;
     void *ctx;
 
-    // Used if keys repeat: the distinct keys, and their values or pulled rows.
+    // Used if keys repeat: the distinct keys, with the sums of their values or with their
+    // pulled rows.
     struct client_merge *merge;
     bool merged;
     float *rows;
@@ -55,7 +56,7 @@ struct call {
 // tug_batch, tug_rate_factor).
 struct call_terms {
     uint64_t clock; // the clock or batch of pulls, in modes ssp and sync
-    // In mode sync: the first micro-batch of pushes, and their number.
+    // In mode sync: the first micro-batch of pushes, and the number of micro-batches.
     uint8_t micro, micros;
     float rate; // factor of the learning rates of pushes
 };
@@ -63,7 +64,8 @@ struct call_terms {
 struct tug_client {
     struct tug_client_options o;
     struct role environment;
-    // The cluster within this process; NULL: the client has joined another cluster.
+    // The client's own cluster, within this process; NULL: the client has joined a cluster
+    // of other processes.
     struct embedded *embedded;
     struct node node;
     struct van *van;
@@ -79,23 +81,23 @@ struct tug_client {
     struct call *unused;
     uint64_t saves;     // number of saves that this client has begun
     uint32_t trainings; // number of tug_model_train calls that have used this client
-    bool again;         // the argument of tug_again: pushes are of examples pushed before
-    // The number of pushes of which a server left out an update, and the key and the
-    // table of the first such update, which are written before the number.
+    bool again;         // tug_again: pushes are of examples that were pushed before
+    // The number of pushes of which a server has left out an update, and the key and table
+    // of the first such update. The key and table are written before the number.
     atomic_uint_least64_t left_out, left_out_key;
     atomic_uint left_out_table;
     struct call_terms terms[SPEC_MAX_TABLES];
 };
 
-// Returns whether no call is in flight and no callback has still to run.
+// Returns whether all calls have ended and all callbacks have returned.
 bool calls_over(const struct tug_client *c);
 void calls_free(struct tug_client *c);
 // Does what tug_assign does.
 int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                  const float *values, tug_done_fn done, void *ctx,
                  uint64_t *ret_timestamp);
-// Returns TUG_EUSAGE in a callback, which must not wait. Functions that wait call it
-// before they send anything.
+// Returns TUG_EUSAGE in a callback, which must not wait. Functions that wait call this
+// function before they send anything.
 int calls_may_wait(const struct tug_client *c);
 // Checks what calls_may_wait checks, and takes the van.
 int calls_enter(struct tug_client *c);
@@ -126,9 +128,8 @@ int calls_reduce(struct tug_client *c, const struct calls_collect *k,
 // Returns the settings of a table that this client has made or found.
 int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret);
 
-// Checks that a push to the table still has `width` floats per key (else TUG_EUSAGE): a
-// table that was dropped and made again may have other widths than the arrays of users of
-// the old one.
+// Returns TUG_EUSAGE unless a push to the table still has `width` floats per key. The table
+// may have been dropped and made again with another width than that of the caller's array.
 int calls_check_push(struct tug_client *c, uint32_t table, uint32_t width);
 
 #endif

@@ -12,7 +12,7 @@
 #include "runtime/interrupt.h"
 #include "tug/metric.h"
 
-enum { VALUE = 8 }; // bytes of a value of a reduction
+enum { VALUE = 8 }; // size of a value of a reduction, in bytes
 
 struct barrier {
     const struct member *member;
@@ -39,11 +39,11 @@ static int may_meet(struct tug_client *c)
     return rc;
 }
 
-// Says where the answer to a call is to be written.
+// Where the answer to a collective call is to be written.
 struct answer {
     uint32_t workers;
     size_t n;      // bytes of each worker in this piece
-    size_t stride; // WIRE_GATHER: distance of two workers' bytes in `to`
+    size_t stride; // WIRE_GATHER: distance in `to` between the bytes of two workers
     char *to;
 };
 

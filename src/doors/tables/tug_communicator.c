@@ -22,8 +22,8 @@
 
 enum { QUEUE = 16, MERGED_BYTES = 8 << 20 };
 
-// A push that the program has queued; its keys and then its values follow in the same
-// block of memory.
+// A push that the program has queued. The keys, and then the values, follow this struct in
+// the same block of memory.
 struct parcel {
     struct parcel *next;
     size_t n;
@@ -33,20 +33,20 @@ struct parcel {
 struct queue {
     struct tug_communicator_table o;
     uint32_t width;
-    // Whether a group's columns are divided by the number of merged pushes.
+    // For each group: whether its gradients are divided by the number of merged pushes.
     bool averaged[ACCESSOR_MAX_GROUPS];
     uint32_t columns[ACCESSOR_MAX_GROUPS];
     struct parcel *first, **end;
     uint64_t ended; // number of queued pushes whose merged push has ended
     struct tug_communicator_stats stats;
 
-    // Used by the thread only: the pushes that it has taken from the queue, and the keys
-    // and values of the merged push.
+    // Used only by the communicator's thread: the pushes that it has taken from the queue,
+    // and the keys and values of the merged push.
     struct parcel *taken;
     uint32_t n_taken;
     uint64_t *keys;
     float *values;
-    size_t cap; // keys that `keys` and `values` have room for
+    size_t cap; // number of keys for which `keys` and `values` have memory
     uint64_t ts;
     int rc;
     struct err why;
@@ -57,12 +57,12 @@ struct tug_communicator {
     struct queue *queues;
     size_t n;
     pthread_mutex_t mutex;
-    // Signalled when a push was queued (work), was taken from a queue (room), or has
-    // ended (done).
+    // `work` is signalled when a push was queued; `room`, when a push was taken from a
+    // queue; `done`, when a push has ended.
     pthread_cond_t work, room, done;
     pthread_t thread;
     bool running, stopping;
-    struct err why; // error of the first failed push, until it was returned
+    struct err why; // error of the first failed push; code 0 after it was returned
 };
 
 static float *values_of(struct parcel *p)
@@ -297,7 +297,7 @@ int tug_communicator_start(struct tug_communicator *m)
 {
     int rc = 0;
     pthread_mutex_lock(&m->mutex);
-    if (m->running) { // true until tug_communicator_stop has ended the thread
+    if (m->running) { // the thread runs, or tug_communicator_stop waits for its end
         rc = err_set(last_error(), TUG_EUSAGE, "the communicator runs already");
     } else {
         m->stopping = false;
@@ -310,7 +310,8 @@ int tug_communicator_start(struct tug_communicator *m)
     return rc;
 }
 
-// Ends the thread. The first caller joins it; others wait until it has.
+// Ends the thread. The first caller joins the thread; other callers wait until the first
+// caller has done so.
 static void end_thread(struct tug_communicator *m)
 {
     pthread_mutex_lock(&m->mutex);
@@ -467,8 +468,8 @@ int tug_communicator_send(struct tug_communicator *m, uint32_t table,
     return rc;
 }
 
-// Waits until the queued pushes of all tables have ended, table after table. Pushes that
-// are queued meanwhile may make it wait longer. The caller holds the mutex.
+// Waits until the queued pushes of all tables have ended, table after table. If other
+// threads queue pushes during the wait, it may take longer. The caller holds the mutex.
 static int wait_until_ended(struct tug_communicator *m, double seconds)
 {
     double end = clock_seconds() + seconds;

@@ -80,7 +80,7 @@ struct sender {
     struct tug_communicator *m;
     pthread_t thread;
     uint64_t number;
-    double sums[2][KEYS][WIDTH]; // what this thread has pushed to each table
+    double sums[2][KEYS][WIDTH]; // sums of what this thread has pushed to each table
 };
 
 static void *send_many(void *arg)
@@ -97,7 +97,7 @@ static void *send_many(void *arg)
             s->sums[table][keys[v / WIDTH]][v % WIDTH] += values[v];
         }
         check(tug_communicator_send(s->m, TABLE + (uint32_t)table, keys, n, values, 0));
-        memset(keys, 0xff, sizeof(keys)); // the communicator must have copied the keys
+        memset(keys, 0xff, sizeof(keys)); // the communicator must have copied the arrays
         memset(values, 0xff, sizeof(values));
     }
     return NULL;
@@ -190,8 +190,8 @@ static void merged(void **state)
     assert_true(weight_after(21, TUG_GRAD_MEAN) == -(1 + 2 + 3 + 4) / 4.0f - 5);
 }
 
-// When pushes are merged, gradients are averaged, shows and clicks are added up, and the
-// last slot stays.
+// When pushes of a key are merged, gradients are averaged, shows and clicks are added up,
+// and the slot is that of the last push.
 static void counts_are_added(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void counts_are_added(void **state)
     check(tug_communicator_close(m));
     pull(22, &key, 1, row);
     assert_true(row[0] == 2 && row[1] == 1);
-    assert_true(fabsf(row[2] + 0.5f * 2 / 2) < 1e-6f); // the mean gradient over two shows
+    assert_true(fabsf(row[2] + 0.5f * 2 / 2) < 1e-6f); // one step with the mean gradient
     check(tug_table_drop(client, 22));
 }
 
@@ -243,7 +243,7 @@ static void full(void **state)
     check(tug_communicator_flush(m, 0));
     pull(TABLE, &key, 1, row);
     assert_true(row[0] == 3);
-    check(tug_communicator_close(m)); // also ends a thread that runs
+    check(tug_communicator_close(m)); // ends the thread, which still runs
 }
 
 // ---------------------------------------------------------------- failures
@@ -280,7 +280,7 @@ static void on_done(void *ctx, uint64_t timestamp, int rc)
     (void)timestamp, (void)rc;
     const uint64_t key = 5;
     const float ones[WIDTH] = {1, 1, 1};
-    check(tug_communicator_send(ctx, TABLE, &key, 1, ones, 0)); // needs no wait
+    check(tug_communicator_send(ctx, TABLE, &key, 1, ones, 0)); // does not wait
     fails(tug_communicator_flush(ctx, 0), TUG_EUSAGE, "callback");
     fails(tug_communicator_stop(ctx, 0), TUG_EUSAGE, "callback");
     fails(tug_communicator_close(ctx), TUG_EUSAGE, "callback");
@@ -295,7 +295,7 @@ static void in_a_callback(void **state)
     check(tug_communicator_start(m));
     check(tug_pull(client, TABLE, &key, 1, pulled, on_done, m, NULL));
     while (stats_of(m).taken == 0)
-        pull(TABLE, &key, 1, row); // this wait also runs the callback
+        pull(TABLE, &key, 1, row); // the callback runs during the wait for this pull
     assert_true(tug_communicator_is_running(m));
     check(tug_communicator_stop(m, 0));
     pull(TABLE, &key, 1, row);

@@ -47,8 +47,8 @@ static int allocate(struct tug_dense *d, struct err *e)
     return 0;
 }
 
-// pack and unpack copy variables between one array of floats and rows of blocks, in which
-// each variable begins with a new block.
+// pack copies all variables from one array of floats to the rows of blocks; unpack copies
+// them back. Each variable begins with a new block.
 
 static void pack(struct tug_dense *d, const float *values)
 {
@@ -99,13 +99,13 @@ static int set_first_values(struct tug_dense *d, uint64_t seed)
     struct tug_table_stats s;
     TRY(tug_table_stat(d->client, d->table, &s));
     if (s.rows + s.cold_rows > 0)
-        return 0; // the table has values already, of a save or of earlier workers
+        return 0; // the table already has values, from a save or from earlier workers
     dense_initial(d, seed);
     return dense_assign_rows(d);
 }
 
-// Sets initial values if this is the worker of rank 0; other workers wait for it. A guest
-// does neither: its rank is among the guests.
+// The worker of rank 0 sets initial values; other workers wait until it has. A guest does
+// neither: its rank is counted among the guests.
 static int dense_begin(struct tug_dense *d)
 {
     int rc = 0;
@@ -202,7 +202,7 @@ int tug_dense_push(struct tug_dense *d, const float *gradients)
 
 int tug_dense_assign(struct tug_dense *d, const float *values)
 {
-    if (!d->in_batch) // in a batch, requests in flight still use the rows
+    if (!d->in_batch) // in a batch, requests in flight use d->rows; the next call fails
         pack(d, values);
     return dense_assign_rows(d);
 }

@@ -31,8 +31,8 @@ struct tug_dense {
     bool in_batch;
 };
 
-// dense_pull_rows pulls the rows of all blocks from the servers into d->rows;
-// dense_assign_rows assigns d->rows to them.
+// dense_pull_rows pulls the rows of all blocks from the servers into d->rows.
+// dense_assign_rows sets the servers' rows to d->rows.
 int dense_pull_rows(struct tug_dense *d);
 int dense_assign_rows(struct tug_dense *d);
 void dense_unpack(const struct tug_dense *d, float *ret);

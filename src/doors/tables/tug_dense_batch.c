@@ -58,7 +58,7 @@ int tug_dense_update(struct tug_dense *d, size_t variable, const float *gradient
     return 0;
 }
 
-// Pulls the variables that had no gradient in this batch.
+// Pulls the variables for which no gradient was pushed in this batch.
 static int pull_others(struct tug_dense *d)
 {
     for (size_t i = 0; i < d->n; i++) {

@@ -59,7 +59,7 @@ static void batches(void **state)
             assert_true(values[i] == (i < W ? 0.5f : 0) - (float)(step * i));
     }
     check(tug_dense_start_batch(
-        d)); // in this batch one variable gets no gradient and keeps its values
+        d)); // in this batch, variable 0 gets no gradient and keeps its values
     check(tug_dense_update(d, 1, gradient + W));
     check(tug_dense_finish_batch(d, values));
     assert_true(values[2] == 0.5f - 6 && values[W] == -4 * W);
@@ -180,7 +180,7 @@ static void sums_and_combinations(void **state)
     const double seed = 7;
     check(tug_dense_operate(TUG_VECTOR_RANDOMIZE, v.u, 1, &seed, 1, NULL));
     for (int i = 0; i < ALL; i++)
-        v.x[0][i] = i < W ? 0.5 : 0; // initial values by the variables' `init`
+        v.x[0][i] = i < W ? 0.5 : 0; // the initial values by the variables' `init`
     same(&v);
     close_vectors(&v);
 }

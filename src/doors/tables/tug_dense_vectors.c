@@ -12,7 +12,8 @@
 enum { VECTORS_MAX = 64 };
 
 // Computes an operation on n elements of the vectors x[0], x[1], ... with the numbers
-// a[0], a[1], ...; an operation that returns a number adds to *sum.
+// a[0], a[1], ...; an operation whose result is a number adds that of the n elements to
+// *sum.
 typedef void (*compute_fn)(float *const *x, size_t vectors, const double *a, uint64_t n,
                            double *sum);
 
@@ -40,8 +41,8 @@ static void copy(float *const *x, size_t vectors, const double *a, uint64_t n,
         x[1][i] = x[0][i];
 }
 
-// Sets the last vector to the sum of all vectors, each times its number: au, au_bv,
-// au_bv_cw.
+// Multiplies each vector by its number, and sets the last vector to the sum: the operations
+// au, au_bv and au_bv_cw.
 static void combine(float *const *x, size_t vectors, const double *a, uint64_t n,
                     double *sum)
 {
@@ -54,8 +55,8 @@ static void combine(float *const *x, size_t vectors, const double *a, uint64_t n
     }
 }
 
-// Computes u = a A x + b u. The vectors are the columns of A and then u, the numbers a, b
-// and then x.
+// Computes u = a A x + b u. The vectors are the columns of A and then u; the numbers are
+// a, b and then the elements of x.
 static void columns(float *const *x, size_t vectors, const double *a, uint64_t n,
                     double *sum)
 {
@@ -78,7 +79,8 @@ static double pseudo_gradient(double grad, double x, double l1)
     return grad < -l1 ? grad + l1 : grad > l1 ? grad - l1 : 0;
 }
 
-// Takes direction, gradient, x and l1; sets the direction to the steepest descent.
+// The vectors are direction, gradient and x; the number is l1. Sets the direction to that
+// of steepest descent.
 static void steepest(float *const *x, size_t vectors, const double *a, uint64_t n,
                      double *sum)
 {
@@ -87,8 +89,8 @@ static void steepest(float *const *x, size_t vectors, const double *a, uint64_t 
         x[0][i] = (float)-pseudo_gradient((double)x[1][i], (double)x[2][i], a[0]);
 }
 
-// Takes the direction and the steepest direction; zeroes components of the direction
-// whose sign differs.
+// The vectors are the direction and the direction of steepest descent. Zeroes each element
+// of the direction whose sign differs from that in the other vector.
 static void fix_direction(float *const *x, size_t vectors, const double *a, uint64_t n,
                           double *sum)
 {
@@ -98,21 +100,22 @@ static void fix_direction(float *const *x, size_t vectors, const double *a, uint
             x[0][i] = 0;
 }
 
-// Takes direction, gradient, x and l1; adds the derivative of loss + l1 |x| along the
-// direction to *sum.
+// The vectors are direction, gradient and x; the number is l1. Adds the derivative of
+// loss + l1 |x| along the direction to *sum.
 static void derivative(float *const *x, size_t vectors, const double *a, uint64_t n,
                        double *sum)
 {
     (void)vectors;
     for (uint64_t i = 0; i < n; i++) {
         double d = (double)x[0][i], at = (double)x[2][i];
-        double side = at != 0 ? at : d; // NOLINT: likewise
+        double side = at != 0 ? at : d; // NOLINT: exact zeros are what l1 makes
         if (d != 0)                     // NOLINT
             *sum += d * ((double)x[1][i] + (side < 0 ? -a[0] : a[0]));
     }
 }
 
-// Takes the new x and x; zeroes components of the new x whose sign has changed.
+// The vectors are the new x and the old x. Zeroes each element of the new x whose sign has
+// changed.
 static void fix_orthant(float *const *x, size_t vectors, const double *a, uint64_t n,
                         double *sum)
 {
@@ -127,8 +130,8 @@ enum { NONE = -1, LAST = -2 };
 
 static const struct operation {
     const char *name;
-    // The number of vectors and of numbers that the operation takes. MORE: any number n
-    // of vectors, and n + 1 numbers.
+    // How many vectors and numbers the operation takes. MORE: any number n of vectors, and
+    // n + 1 numbers.
     size_t vectors, numbers;
     int changes; // index of the vector that changes, or LAST; NONE: the result is *sum
     compute_fn compute;
@@ -168,7 +171,7 @@ static int check_counts(const struct operation *o, size_t vectors, size_t number
                    PLURAL_S(o->numbers), vectors, numbers);
 }
 
-// Checks that all vectors have the same variables' lengths and width of blocks.
+// Checks that all vectors have variables of the same lengths and blocks of the same width.
 static int check_shapes(struct tug_dense *const *u, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

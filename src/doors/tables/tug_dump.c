@@ -67,8 +67,8 @@ static int dump_compare(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-// Copies the floats that a pull of the row returns. A row of an accessor with a lifecycle
-// already has that form; of a whole row, only the weights are copied.
+// Copies the floats that a pull of the row would return. If the accessor has a lifecycle,
+// `row` already has this form; else it is a whole row, of which the weights are copied.
 static void pulled(const struct dump *d, float *row, float *ret)
 {
     if (accessor_has_lifecycle(&d->accessor))

@@ -103,7 +103,7 @@ int tug_register_entry(const struct tug_entry_policy *p)
     return 0;
 }
 
-// Accessors. Their rows have weights with one rule, and then statistics.
+// The accessors of programs. A row has weights, all with one rule, and then statistics.
 
 struct own {
     // Must be the first member, because tables point at the class.

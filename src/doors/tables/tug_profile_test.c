@@ -44,7 +44,7 @@ static const char *text(const json_t *o, const char *name)
     return found != NULL ? found : "";
 }
 
-// Returns the number of pushes to a table that a file records.
+// Returns how many pushes to a table the profile in `file` has.
 static size_t pushes_in(const char *file, const char *table)
 {
     json_error_t why;
@@ -59,7 +59,7 @@ static size_t pushes_in(const char *file, const char *table)
     return n;
 }
 
-// The file has exactly the pushes between the two calls.
+// The profile has exactly the pushes between tug_profile_start and tug_profile_stop.
 static void start_and_stop(void **state)
 {
     (void)state;

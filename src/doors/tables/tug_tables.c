@@ -23,14 +23,14 @@ static_assert((int)TUG_PATH_MAX == FILE_PATH_MAX, "a path is as long as os/file.
 static_assert((int)TUG_TABLES_MAX == SPEC_MAX_TABLES,
               "there are as many tables as protocol/spec.h says");
 
-// Waits for a request that this thread sent between calls_enter and pump_leave. ts 0 means
-// that it could not be sent; then last_error() says why.
+// Waits for a request that this thread has sent since calls_enter; gives the van back. If
+// ts is 0, the request could not be sent, and last_error() says why.
 static int wait_for(struct tug_client *c, client_ts ts)
 {
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
 }
 
-// Converts a path to its form relative to the servers' root of this kind.
+// Converts a path to a path relative to the servers' root of kind `kind`.
 static int below(struct tug_client *c, enum wire_root kind, const char *path,
                  char ret[FILE_PATH_MAX])
 {
@@ -45,8 +45,8 @@ static int below(struct tug_client *c, enum wire_root kind, const char *path,
 // ---------------------------------------------------------------- tables
 
 // Makes the path of the cold tier relative to the servers' cold root. A relative path is
-// below this root already. A cluster in this process has no root; there a relative path
-// becomes absolute.
+// already below this root. If the cluster is inside this process, there is no such root,
+// and a relative path becomes absolute.
 static int set_cold(struct tug_client *c, struct table_config *config)
 {
     char rest[FILE_PATH_MAX];
@@ -73,7 +73,7 @@ int tug_table_create(struct tug_client *c, uint32_t number, const char *settings
 
 int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
 {
-    if (name[0] == '\0') // the servers would return table 0
+    if (name[0] == '\0') // with an empty name, the servers would return table 0
         return err_set(last_error(), TUG_EUSAGE, "the name of the table is empty");
     TRY(calls_enter(c));
     client_ts ts = client_info(c->client, name, 0, ret_number, last_error());
@@ -81,8 +81,8 @@ int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
     return wait_for(c, ts);
 }
 
-// Returns the micro-batches of a part of a batch: the sixteen micro-batches are halved
-// until there are as many halves as parts.
+// Returns the micro-batches of a part of a batch: the sixteen micro-batches are divided by
+// two until there are as many parts as wanted.
 static struct call_terms part_of(uint32_t part, uint32_t parts)
 {
     struct call_terms ret = {.micro = 0, .micros = SHARD_MICROS};
@@ -129,8 +129,8 @@ int tug_table_learning(struct tug_client *c, uint32_t table,
 {
     struct table_spec s;
     TRY(calls_spec(c, table, &s));
-    // The rule is the accessor's, not the settings': accessors merge and counter always
-    // add.
+    // The rule is taken from the accessor, not from the settings: the accessors `merge` and
+    // `counter` always add.
     const struct rule_params *p = &s.accessor.groups[0].rule;
     bool values = s.accessor.n_groups == 0 || p->kind == RULE_SUM ||
                   p->kind == RULE_SUMMARY || p->kind == RULE_ASSIGN ||
@@ -196,7 +196,8 @@ int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_
     return calls_assign(c, table, keys, n, values, done, ctx, ret_timestamp);
 }
 
-// Ranges of keys are requested in pieces, which bounds the size of a request.
+// A range of keys is requested in parts of at most RANGE_KEYS keys, so that no request is
+// too large.
 
 enum { RANGE_KEYS = 1 << 16 };
 
@@ -282,7 +283,7 @@ int tug_table_drop(struct tug_client *c, uint32_t table)
     TRY(operate(c, table, WIRE_DROP));
     pump_enter(c->pump);
     c->terms[table] = (struct call_terms){
-        .rate = 1}; // the initial state for the next table with this number
+        .rate = 1}; // a later table with this number begins with the initial terms
     pump_leave(c->pump);
     return 0;
 }
@@ -398,7 +399,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
     if (rc == 0)
         rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();
-    // This error is ignored, because a server that does not get the message finds out by
+    // An error of end_save is ignored: a server that does not get this message finds out by
     // itself whether the save is complete.
     (void)end_save(c, id, rc == 0, m.checksum);
     if (rc != 0)

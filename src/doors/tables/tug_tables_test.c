@@ -84,8 +84,8 @@ static void pull_all(struct tug_client *c, uint32_t table, float *values)
     check(tug_pull_range(c, table, 0, KEYS, values));
 }
 
-// In a callback, calls that wait must send nothing, because their answers would arrive after
-// their arrays were freed.
+// A call that waits fails in a callback. It must send nothing before it fails, because the
+// answer would arrive after its arrays were freed.
 struct inside {
     struct tug_client *client;
     struct tug_dense *dense;
@@ -130,7 +130,7 @@ static void call_all(void *ctx, uint64_t timestamp, int rc)
         tug_client_close(c),
     };
     for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++)
-        if (i != 12) // call 12 fails earlier, because it first opens the save
+        if (i != 12) // call 12 has another error, because it first opens the save
             assert_int_equal(TUG_EUSAGE, said[i]);
     assert_int_not_equal(0, said[12]);
     atomic_store(&x->over, true);
@@ -153,7 +153,7 @@ static void test_in_a_callback(void **state)
     push_some(c, 1, 10, 1);
     check(tug_pull(c, 1, &key, 1, row, call_all, &x, NULL));
     for (int i = 0; i < 1000 && !atomic_load(&x.over); i++)
-        check(tug_table_find(c, "users", &number)); // this wait runs all callbacks
+        check(tug_table_find(c, "users", &number)); // callbacks run during this wait
     assert_true(atomic_load(&x.over));
     assert_int_equal(10,
                      stats_of(c, 1).rows); // the table was neither cleared nor dropped
@@ -177,11 +177,11 @@ static void test_life(void **state)
     check(tug_table_widths(c, 4, &w));
     assert_true(w.pull == PULL && w.push == PUSH && w.assign == 1 + DIM);
 
-    // Two pushes of a key in one: gradients, shows and clicks are added.
+    // If a key occurs twice in a push, its gradients, shows and clicks are added up.
     push(c, 4, twice, 2, values[0]);
     pull(c, 4, twice, 1, rows);
     assert_true(rows[0] == 3 && rows[1] == 2);
-    assert_true(fabsf(rows[2] + 0.5f * 4 / 3) < 1e-6f); // the mean gradient over 3 shows
+    assert_true(fabsf(rows[2] + 0.5f * 4 / 3) < 1e-6f); // the gradient divided by 3 shows
     assert_true(rows[3] != 0); // the score 0.1 * 1 + 2 earns embedx at once
     pull(c, 4, &(uint64_t){99}, 1, rows);
     for (size_t i = 0; i < PULL; i++)
@@ -189,12 +189,11 @@ static void test_life(void **state)
     struct tug_table_stats s = stats_of(c, 4);
     assert_true(s.rows == 1 && s.extra_rows == 1 && s.made == 1);
 
-    // Ends days and shrinks the table.
     push_some(c, 4, KEYS, 1);
     s = stats_of(c, 4);
     assert_int_equal(s.rows, KEYS);
     uint64_t removed;
-    check(tug_shrink(c, 4, 0.85f, &removed)); // removes keys without a click
+    check(tug_shrink(c, 4, 0.85f, &removed)); // removes the rows without a click
     assert_int_equal(removed, KEYS / 2);
     for (int i = 0; i < 31; i++)
         check(tug_day(c, 4));
@@ -245,7 +244,7 @@ static void test_refusals(void **state)
     check(tug_client_close(c));
 }
 
-// All values of a push are checked before any part of it is sent.
+// A push with a value that is not finite is refused before any part of the push is sent.
 static void test_refused_as_a_whole(void **state)
 {
     (void)state;
@@ -256,7 +255,7 @@ static void test_refused_as_a_whole(void **state)
     assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "key 8"));
     assert_int_equal(tug_assign(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
-    keys[7] = 1; // the sum of the values of key 1 is not finite
+    keys[7] = 1; // key 1 occurs twice; the sum of its values is not finite
     values[0] = values[7] = 3e38f;
     assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
     assert_int_equal(stats_of(c, 1).rows, 0);
@@ -312,7 +311,8 @@ static void save(struct tug_client *c, const char *to, enum tug_save_mode mode,
     check(tug_save(c, &o, path));
 }
 
-// Base and deltas, loaded by another cluster, are the rows that a checkpoint has.
+// A cluster that loads a base and its deltas has the same rows as one that loads a
+// checkpoint.
 static void test_saves(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void test_saves(void **state)
     check(tug_client_close(c));
 }
 
-// A delta is refused in another directory than that of the last base or delta.
+// A delta is refused unless its directory is that of the last base or delta.
 static void test_wrong_directory(void **state)
 {
     (void)state;
@@ -380,7 +380,8 @@ static void test_wrong_directory(void **state)
     save(c, "there", TUG_CHECKPOINT, path);
     push_some(c, 4, 10, 3);
     save(c, "there", TUG_DELTA, path);
-    check(tug_load(c, 4, here, NULL, NULL)); // loads an older save
+    check(tug_load(c, 4, here, NULL,
+                   NULL)); // after this load, "there" is another directory
     o.directory = under("there");
     assert_int_equal(tug_save(c, &o, NULL), TUG_EUSAGE);
     check(tug_client_close(c));
@@ -412,8 +413,8 @@ static void test_dump(void **state)
     check(tug_client_close(c));
 }
 
-// Rows that are pulled whole, here two of one partition, have statistics and states
-// besides the weights; a dump has the weights only.
+// Whole rows have weights, statistics and states; a dump has only the weights. Two of the
+// rows are in the same partition.
 static void test_dump_of_whole_rows(void **state)
 {
     (void)state;
@@ -467,7 +468,7 @@ static void test_dense(void **state)
     assert_memory_equal(part, y + 13, sizeof(part));
     assert_int_equal(tug_dense_pull_range(d, 1, 30, 10, part), TUG_EUSAGE);
     tug_dense_close(d);
-    check(tug_dense_open(&d, c, 0, variables, 2)); // sets no initial values again
+    check(tug_dense_open(&d, c, 0, variables, 2)); // does not set initial values again
     check(tug_dense_pull(d, x));
     assert_memory_equal(x, y, sizeof(x));
     check(tug_dense_assign(d, g));
@@ -477,8 +478,9 @@ static void test_dense(void **state)
     check(tug_client_close(c));
 }
 
-// Compares the AUC with counting all pairs. Then users of a dropped table, whose arrays
-// have its widths, must be refused by a new table with the same number.
+// Compares the AUC with that from counting all pairs. Then drops tables and makes new ones
+// with the same numbers and other widths: they must refuse the old tables' users, whose
+// arrays have the old widths.
 static void test_made_anew(void **state)
 {
     (void)state;
@@ -534,7 +536,7 @@ static void test_auc(void **state)
     assert_int_equal(n, N);
     assert_true(auc == pairs / (positives * (N - positives)));
     assert_int_equal(tug_auc_add(c, 9, &(float){1.5f}, label, 1), TUG_EUSAGE);
-    // Counts beyond 2^24, where a float stops counting.
+    // Counts beyond 2^24, where adding 1 to a float changes nothing.
     const uint64_t key = 5000;
     const float many[2] = {16777215, 1};
     float got[4];
@@ -636,7 +638,7 @@ static void test_given_up(void **state)
     check(tug_dense_open(&d, c, 3, &v, 1));
     for (int i = 0; i < 20; i++) {
         c->o.wait_seconds = 1e-9;
-        (void)tug_table_stat(c, 3, &stats); // the answer may also arrive in time
+        (void)tug_table_stat(c, 3, &stats); // succeeds if the answer arrives in time
         (void)tug_dense_pull(d, values);
         (void)tug_pull_range(c, 3, 0, 2, values);
         (void)tug_save(c, &o, NULL);
@@ -651,8 +653,8 @@ static void test_given_up(void **state)
     check(tug_client_close(c));
 }
 
-// Many requests are open at once. They are waited for in another order than they were
-// sent; some are cancelled, and some have callbacks.
+// Many requests are open at once. Waits for them in another order than that in which they
+// were sent; some are cancelled, and some have callbacks.
 static void test_many_open(void **state)
 {
     (void)state;
@@ -663,7 +665,7 @@ static void test_many_open(void **state)
     const float one = 1;
     check(tug_table_create(c, 4, "dim=1; rule=sum"));
     for (uint64_t i = 0; i < MANY; i++) {
-        keys[i] = i % 7; // must stay unchanged until the request is done
+        keys[i] = i % 7; // the array must stay unchanged until the request is done
         check(i % 3 == 0
                   ? tug_pull(c, 4, &keys[i], 1, &pulled[i], NULL, NULL, &request[i])
                   : tug_push(c, 4, &keys[i], 1, &one, NULL, NULL, &request[i]));
@@ -719,7 +721,7 @@ static void test_rate(void **state)
     check(tug_table_create(c, 5, "name = counted; dim = 1; accessor = counter"));
     check(tug_table_learning(c, 5, &how));
     assert_true(isnan(how.rate));
-    check(tug_table_drop(c, 1)); // the number is free, and its tug_batch is forgotten
+    check(tug_table_drop(c, 1)); // frees the number 1 and drops what tug_batch has set
     check(tug_table_create(c, 1, "dim = 2; rule = sgd:lr=0.5; init = 0"));
     check(tug_table_learning(c, 1, &how));
     assert_true(how.rate == 0.5f);
@@ -738,7 +740,8 @@ static void push_part(struct tug_client *c, uint64_t batch, uint32_t part, uint3
     push(c, 1, &key, empty ? 0 : 1, &value);
 }
 
-// One client sends all parts of a batch; Adam gets their sum or mean as one gradient.
+// One client sends all parts of a batch. Adam gets the sum or mean of the parts' gradients
+// as one gradient.
 static void test_batches(void **state)
 {
     (void)state;
@@ -798,8 +801,8 @@ static void test_batches_refused(void **state)
     check(tug_client_close(c));
 }
 
-// If an update overflows only a rule's state, the push succeeds, and its client gets a
-// warning.
+// If an update would make only a rule's state infinite, the push succeeds without it, and
+// the client gets a warning.
 static void test_left_out(void **state)
 {
     (void)state;
