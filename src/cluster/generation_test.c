@@ -186,7 +186,7 @@ static void test_switched_off(void **state)
 // greetings.
 struct peer {
     struct van *v;
-    struct member *m; // the member that checks greetings, if this peer is a server
+    struct member *m; // the member that answers greetings, if the peer is such a host
     van_link link;
     int rc;
     uint64_t welcome; // the generation in WELCOME

@@ -274,8 +274,8 @@ static bool take_of(struct leases *l, struct leases_worker *w, struct leases_wor
     return take_from_file(l, w, at->file, 0, rich);
 }
 
-// Gives worker w a piece of the worker that has the most pieces reserved, if that worker
-// has at least `least` of them.
+// Gives worker w a piece that is reserved for another worker: the one with the most
+// reserved pieces, if these are at least `least`.
 static bool take_from_richest(struct leases *l, struct leases_worker *w, uint64_t least)
 {
     struct leases_worker *rich = NULL;

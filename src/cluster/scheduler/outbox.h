@@ -32,7 +32,7 @@ void outbox_send_roster(struct outbox *b, van_link link, uint64_t request,
 bool outbox_close_link(struct outbox *b, van_link link);
 
 void outbox_seal(struct outbox *b); // from now on all messages in the list wait for the
-                                    // same group
+                                    // journal's last group
 void outbox_release_sealed(struct outbox *b, struct van *v); // sends the sealed messages
 void outbox_release(struct outbox *b, struct van *v);        // sends all messages
 void outbox_drop(struct outbox *b);                          // drops all messages

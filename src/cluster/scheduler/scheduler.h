@@ -41,10 +41,10 @@ struct scheduler_options {
     uint64_t cluster;          // hash of the cluster's name, as in msg_hello
     uint32_t servers, workers; // number of processes of each role
     uint32_t partition_bits;
-    uint64_t gather_timeout_ns; // limit of time for all to join; then nodes get STOP,
-                                // which names the missing ones
+    uint64_t gather_timeout_ns; // time limit for all nodes to join; after it, the nodes
+                                // get STOP with the names of the missing nodes
     uint64_t dead_timeout_ns;   // time without a sign of life after which a node is dead
-    uint64_t leave_timeout_ns;  // limit of time for all nodes to leave at the end
+    uint64_t leave_timeout_ns;  // time limit for all nodes to leave at the end
     uint64_t session_base;   // session numbers start above this one: the start time in ns
     uint8_t session_key[32]; // random key of sessions: see cluster/proof.h
     uint32_t pid;

@@ -41,7 +41,7 @@ struct process {
                           // joined
     bool late;            // whether the process joined a cluster that was running
     bool beats;           // whether the process has ever sent a heartbeat
-    // Time at which the link of its heartbeats closed; 0: the link is open.
+    // Time at which the link of the process's heartbeats closed; 0: the link is open.
     uint64_t silent_at;
     uint64_t sign_at; // time of the process's last sign of life
     // The process's clock minus the scheduler's clock, at the last heartbeat.
@@ -91,7 +91,7 @@ struct sched_node {
     // The time at which the node was asked for a sign of life, because its process seemed
     // silent.
     uint64_t pinged_at;
-    // The node has sent LEAVE; a node that has not left and is not alive is dead.
+    // The node has sent LEAVE. A node that is not alive, but has not sent LEAVE, is dead.
     bool left;
     bool lost;               // the node died while the cluster ran
     uint64_t roster_version; // version of the roster that the node has acknowledged

@@ -439,9 +439,9 @@ void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
 }
 
-// Returns whether all servers know the newest owners. Then no server accepts a
-// request that names older owners. Otherwise a save's mark could reach all earlier
-// owners and miss the newest one.
+// Returns whether all servers know the newest owners, and so refuse requests that name
+// older owners. Otherwise a save's mark could reach the earlier owners of a partition and
+// miss the newest one.
 static bool servers_know_owners(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {

@@ -70,11 +70,11 @@ int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *
 uint64_t dataset_size(const struct dataset *d);     // number of examples
 uint64_t dataset_features(const struct dataset *d); // number of features of all examples
 uint64_t dataset_bytes(const struct dataset *d);    // bytes of memory used
-// Number of examples whose first label is > 0.
+// Returns the number of examples whose first label is > 0.
 uint64_t dataset_positives(const struct dataset *d);
 uint32_t dataset_slots(const struct dataset *d);      // highest slot + 1
 uint32_t dataset_first_slot(const struct dataset *d); // lowest slot
-// Whether the source has no more data.
+// Returns whether the source has no more data.
 bool dataset_at_end(const struct dataset *d);
 
 // A batch of unpacked examples. It grows as needed and is reused from batch to batch.

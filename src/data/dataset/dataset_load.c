@@ -496,7 +496,8 @@ void dataset_add_block(struct dataset *d, const struct block *b)
         d->slots = b->max_slot + 1;
 }
 
-// Makes about two entries per block, so that the search from an entry is short.
+// Makes the finder, with about two entries per block, so that the search for an example
+// is short.
 int dataset_make_finder(struct dataset *d)
 {
     while (d->size >> d->finder_shift > 2 * (uint64_t)d->blocks)

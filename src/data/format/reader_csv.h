@@ -172,8 +172,8 @@ static inline const char *csv_next_field(const char *p, const char *end, char se
     return stop;
 }
 
-// Removes the blanks around a name, because names do not begin or end with blanks. If the
-// first line of a file is given as an option, it may also end with a carriage return.
+// Removes the blanks around a name, because names do not begin or end with blanks. If an
+// option is the first line of a file, its last name may also end with a carriage return.
 static inline void csv_trim(const char **name, size_t *len)
 {
     while (*len > 0 && is_blank(**name))

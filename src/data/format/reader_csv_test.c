@@ -665,8 +665,8 @@ static void test_several_words(void **state)
     mem_free(s);
 }
 
-// Checks the words that a column's text in this line gives for the slot:
-// "a=key" each, in order.
+// Checks that a column has the text `text` in this line, and that the words of the text
+// have the n keys `keys`, in this order.
 static void assert_words(const struct reader *r, const char *name, const char *line,
                          const char *text, const uint64_t *keys, size_t n)
 {

@@ -138,8 +138,8 @@ static const char *token_end(const char *p, const char *end)
     return p;
 }
 
-// Reads an integer; returns the place after it, or NULL if there is no integer. Most ids
-// have either up to seven digits or very many.
+// Reads an integer; returns the place after it, or NULL if there is no integer. Integers
+// of up to seven digits are frequent, and are read without a loop.
 static inline const char *whole(const char *p, uint64_t *ret)
 {
     uint64_t w = load_word(p);
