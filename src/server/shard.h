@@ -76,8 +76,9 @@ struct shard_options {
     // Handles APP messages (tug/kvapp.h), and sends the answers. May be NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;
-    // Writes the object "door" of the status: facts about the programs that use this
-    // server through the library. NULL: the status has no such object.
+    // Writes the object "door" of the status: facts about the part of the
+    // library through which programs use this server (such as kvapp). NULL: the
+    // status has no such object.
     void (*door)(void *app_ctx, struct json_out *o);
     bool without_threads; // tests: the loop itself writes files
 };

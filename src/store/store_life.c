@@ -321,7 +321,7 @@ static void select_first(struct candidate *x, uint32_t n, uint32_t k)
             x[j] = swap;
         }
         if (k <= j + 1) {
-            n = j + 1; // all rows up to here belong to the first k
+            n = j + 1; // the first k candidates are among these
         } else {
             x += j + 1;
             n -= j + 1;

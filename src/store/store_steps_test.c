@@ -327,8 +327,7 @@ static void test_counters_are_exact(void **state)
 }
 
 // Threads make and remove rows all the time. At the end the number of rows equals the
-// number of rows made minus that of rows removed, and no partition has more than its
-// share of the budget plus one batch.
+// number of rows made minus that of rows removed, and is within the budget.
 static void test_rows_are_kept_from_reuse(void **state)
 {
     (void)state;

@@ -11,11 +11,7 @@
 #include "base/maths.h"
 #include "base/random.h"
 
-enum {
-    NUMBERS_MAX = 5,
-    TRIES = 1000
-}; // NUMBERS_MAX: the largest number of numbers in a
-    // text
+enum { NUMBERS_MAX = 5, TRIES = 1000 }; // NUMBERS_MAX: most numbers in a text
 #define TRUNCATED_AT 2.0
 
 // The text forms, for parsing and messages.

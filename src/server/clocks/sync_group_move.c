@@ -112,7 +112,8 @@ static bool are_of(const struct shard_table *t, uint32_t partition, const uint64
     return true;
 }
 
-// Checks a part as a push is checked.
+// Checks a part of a batch that arrives with its partition, as a push with this
+// part would be checked.
 static int check_part(struct shard *s, const struct shard_table *t, uint32_t partition,
                       const struct part_head *h, const uint64_t *keys,
                       const float *values, struct err *e)

@@ -146,7 +146,8 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
 
 // Defined in source_link.c:
 
-// Returns the session with a node for one more move, closed at first; NULL if memory is out.
+// Returns the session with a node, for one more move. A new session is closed at first.
+// Returns NULL if memory is out.
 struct source_link *source_link_take(struct shard *s, uint32_t node);
 // Ends m's use of its session, if it has one. The session stays open for a
 // while for the next move.

@@ -26,7 +26,7 @@ struct partition_copy {
     struct table_copy tables[SPEC_MAX_TABLES];
 };
 
-// Adds a table; one whose rows cannot be copied in slices is added as a whole.
+// Adds a table to the copy. If its rows cannot be copied in slices, appends them now.
 static int add_table(struct partition_copy *c, struct shard_table *t, struct buf *to,
                      struct err *e)
 {

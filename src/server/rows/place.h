@@ -12,8 +12,8 @@ struct shard_table;
 // A `whole` request stands for all partitions of this shard, including those that
 // have none of its keys, so it must name the exact epoch. Returns GOES_ON if the
 // request is for this shard and can be served. Returns ANSWERED if the request is not
-// for this shard, after it has sent that answer. Otherwise returns the event for
-// which the request must wait.
+// for this shard and its sender was told so. Otherwise returns the event for which
+// the request must wait.
 enum outcome place_check(struct shard *s, const struct shard_request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
                          struct err *e);

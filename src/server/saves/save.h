@@ -70,9 +70,9 @@ struct save_run {
     // roster, as in msg_save.
     uint64_t roster, newest;
     // parent: for a delta, the checksum of the parent's manifest. parent_published: the
-    // number of the save that had published the tables, by that manifest
-    // (save_check_parent). published: the number of the last save before this one that
-    // published the tables.
+    // checksum `published` in the parent's manifest (save_check_parent). published: the
+    // checksum of the manifest of the save that published the tables last before this
+    // one; 0 if the tables differ in it.
     uint64_t parent, parent_published, published;
     int root; // descriptor of the server's directory that `path` is below: see
               // server/saves/roots.h
