@@ -8,7 +8,7 @@
 #include "train/run.h"
 
 struct course {
-    // The owner of the rows (train/rows/run_rows.h); NULL: this process.
+    // The owner of the rows (train/rows/run_rows.h); NULL: this process owns them.
     const struct run_rows *rows;
     // Whether this process reads the training data.
     bool reads_data;

@@ -257,7 +257,7 @@ int history_parse(struct history *ret, const char *text, size_t n, const char *n
     return rc;
 }
 
-// --history FILE.
+// The functions below serve --history FILE.
 
 static bool is_stream(const struct stat *s)
 {

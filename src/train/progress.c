@@ -35,7 +35,7 @@ struct progress {
     double share_at_start;
     unsigned calls;
     // With by_batches: `before` has the streams of pass `before_epoch` at the previous
-    // line, one per label; `since` has the stream since then.
+    // line, one per label; `since` has the stream since that line.
     struct metrics_stream *before, *since;
     uint32_t before_epoch;
     uint32_t labels;

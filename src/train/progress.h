@@ -31,7 +31,7 @@ void progress_close(struct progress *p); // `p` may be NULL; ends a line that is
                                          // drawn
 
 // From this call on, progress_at also says when an event about the running pass is due:
-// with log_batches at each line, else by a clock of the events.
+// with log_batches at each line, else at the times of tfevents_next_ns.
 void progress_set_events(struct progress *p, struct tfevents *events);
 // From this call on, progress_at also says when the facts of the run (train/facts.h) are
 // due: about once a second.

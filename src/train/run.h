@@ -35,7 +35,7 @@ enum { RUN_CHUNK_BYTES = 1 << 20 };
 // The position of a run. Together with the tables, it is all that resuming needs.
 struct position {
     uint32_t epoch;            // passes finished
-    uint64_t window;           // number of the window in the pass
+    uint64_t window;           // number of the current window in the pass
     uint64_t batch;            // batches finished in the window
     uint64_t batches;          // batches finished in the run
     uint64_t seen;             // examples in the finished windows of the pass

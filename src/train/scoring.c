@@ -13,7 +13,7 @@ int scoring_swap(struct run *r, struct err *e)
     return r->rows->swap != NULL ? r->rows->swap(r, e) : 0;
 }
 
-// If a report is wanted, sets the place for its curves.
+// If a report is wanted, sets where the evaluation stores the report's curves.
 static void want_curves(const struct run *r, struct evaluation_options *o, bool test)
 {
     struct report_data *p = r->config->report_data;

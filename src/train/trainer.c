@@ -104,8 +104,8 @@ int run_open_source(struct source **ret, const struct run *r,
     return source_open(ret, &o, e);
 }
 
-// Returns whether the data is streamed: it is loaded into memory if, packed, it would
-// take at most a third of the free memory.
+// Returns whether the data is streamed. Data that, packed, takes at most a third of the
+// free memory is not streamed, but loaded into memory.
 static bool should_stream(const struct train_config *c, const struct source *s)
 {
     if (c->data_in != DATA_IN_AUTO || c->merge != NULL)

@@ -129,7 +129,7 @@ struct exchange {
     // With `steps`: the positions, here and in the previous batch, of the keys
     // that both batches have.
     struct exchange *before;
-    uint32_t number; // number of the batch
+    uint32_t number;
     struct overlap {
         uint32_t place, before;
     } * overlaps;

@@ -17,8 +17,8 @@ static const double few_known = 0.05;
 // smaller loss than the model's predictions.
 static bool is_worse(const struct metrics *m)
 {
-    // If all labels are 0, m->base is 0: no model can be better than the mean, so
-    // none is called worse.
+    // If all labels are 0, the mean is always right and m->base is 0. Then no
+    // model is called worse.
     return isfinite(m->base) && m->base > 0 && !(m->logloss <= m->base * 1.01);
 }
 

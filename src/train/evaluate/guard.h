@@ -28,10 +28,10 @@ void guard_repeated(const struct data_files *f, size_t from, size_t to,
 // would read the outputs as data.
 int guard_outputs(const struct train_config *c, struct err *e);
 
-// Warns after the last of `passes` passes over the training data if the model has
-// learned nothing; `last` has the metrics of that pass and `lr` is the learning rate.
-// `loaded` is true if the code that loads data has already warned that all labels are
-// equal. Returns whether it warned.
+// Warns after the last of `passes` passes over the training data if the model has learned
+// nothing; `last` has the metrics of that pass and `lr` is the learning rate. `loaded` is
+// true if the code that loads data has already warned that all labels are equal. Returns
+// whether a warning was given.
 bool guard_training(const struct metrics *last, enum loss loss, uint32_t passes,
                     double lr, bool loaded);
 

@@ -247,7 +247,7 @@ int importance_if_possible(const struct evaluation_options *o,
     int rc = importance(o, NULL, ret_lines, ret, e);
     if (rc != TUG_EUSAGE)
         return rc;
-    // The data needed more memory than its size had suggested.
+    // The data needed more memory than its size had suggested, so it is only evaluated.
     *ret_measured = false;
     TRY(source_rewind(o->source, SOURCE_START, e));
     return evaluate(o, ret, e);

@@ -69,8 +69,8 @@ struct hot_copies {
 // adding the states is enough: the next update computes the weight again.
 bool hot_adds_up(const struct model *m);
 
-// Finds, by a sample, the ids that occur in more than one of 2,048 examples. May return
-// TUG_ENOMEM.
+// Finds, by a sample, the ids that occur in more than 1/2,048 of the examples.
+// May return TUG_ENOMEM.
 int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed);
 
 // Allocates memory for copies without making them. `find` returns the addresses of a

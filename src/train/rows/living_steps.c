@@ -34,8 +34,8 @@ struct living_steps {
     // of the last partition.
     uint32_t *begins;
     uint32_t n_parts;
-    // The partition at which this worker begins its walk; other workers begin at
-    // others.
+    // The partition at which this worker begins its walk; other workers
+    // begin at other partitions.
     uint32_t first_part;
     // The examples of the batch, unpacked once; those from `at` on are taken next.
     // n_order 0: each example is unpacked when it is taken.

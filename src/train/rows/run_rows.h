@@ -36,9 +36,9 @@ struct local_rows {
 };
 
 struct run_rows {
-    // A pass that was begun is finished, with its validation, even after a signal to end.
-    // A save in the middle of a pass could not be resumed, because its rows would not
-    // belong to one position in the data.
+    // Whether a pass that has begun is finished, with its validation, even after a signal
+    // that asks the run to end. A save in the middle of a pass could not be resumed,
+    // because its rows would not belong to one position in the data.
     bool whole_passes;
 
     // Called when r->parameters are open, before the save that the run begins with is
@@ -59,8 +59,8 @@ struct run_rows {
     // Keeps the current rows as those of the best pass.
     int (*keep_best)(struct run *r, struct err *e);
 
-    // Returns TUG_EDATA if a row to be saved is not finite. NULL: rows are checked as
-    // they are read.
+    // Returns TUG_EDATA if a row to be saved is not finite. NULL: rows are
+    // checked when they are read.
     int (*check)(const struct run *r, struct err *e);
     // Returns the source of a save's rows.
     struct saved_rows (*saved)(struct run *r, bool best);

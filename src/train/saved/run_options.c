@@ -374,7 +374,7 @@ static void compare_values(struct differences *d, const char *group,
         if (json_is_object(value))
             compare_values(d, name, &a, &b);
         else if (same_value(a.all, b.all) || follows(group, name, &a, &b) ||
-                 // The number of fields follows from the data.
+                 // The number of fields follows from the data, so it is not named.
                  (other_model && strcmp(name, "fields") == 0))
             continue;
         else

@@ -9,9 +9,9 @@
 #include "train/config.h"
 #include "train/saved/saved_run.h"
 
-// Fills in the options of a save. `model` is c->model, or c->model completed from the
-// data. Whether the data is in memory or streamed is not included; `dims` is the text of
-// the option.
+// Fills in the options of a save. `model` is c->model, or c->model completed from
+// the data. Whether the data is in memory or streamed is not included; ret->dims
+// is the text of --dims.
 void run_options_fill(const struct train_config *c, const struct model_options *model,
                       struct saved_options *ret);
 

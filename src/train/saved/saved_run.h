@@ -60,7 +60,7 @@ struct saved_plan {
 struct saved_run {
     struct saved_options options;
     struct saved_plan plan;
-    struct schema schema; // the schema of the data
+    struct schema schema;
     struct identity data;
     // The range of the feature numbers that the model knows; zeros if it is unknown, or if
     // the features' keys are not numbers.

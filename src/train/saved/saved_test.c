@@ -116,8 +116,8 @@ static void one_table(void **state)
     team_close(team);
 }
 
-// Loaded values are checked like pushed ones: weights, states and dense parameters; for
-// scoring, resuming and finding saves.
+// Values that are loaded are checked like values that are pushed: weights, states and
+// dense parameters. This is so when a save is scored, resumed or searched for.
 static void rows_that_are_not_finite(void **state)
 {
     (void)state;
