@@ -169,8 +169,8 @@ static void test_a_dead_attempt_is_given_up(void **state)
 }
 
 // The member's link breaks, and the next link is open but dead. The member has no working
-// link for longer than the time after which a silent process is declared dead. But it is
-// not declared dead, because its heartbeats arrive.
+// link for longer than the time after which a silent process is declared dead. But the
+// process is not declared dead, because its heartbeats arrive.
 static void test_the_link_after_a_broken_one_is_dead(void **state)
 {
     (void)state;

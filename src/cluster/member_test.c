@@ -283,8 +283,8 @@ static void test_rejoins_as_the_same_node_only(void **state)
     }
 }
 
-// A process that was stopped for longer than the time limit received nothing in that
-// time, although the scheduler has answered.
+// A member does not end because its process was stopped for longer than the time limit:
+// in that time the process received nothing, although the scheduler has answered.
 static void test_was_stopped_itself(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@ struct silence {
     uint64_t queued; // number of queued bytes at the last check
     uint64_t heard;  // time of the last message, as known at the last check
     bool asked;      // whether PING was sent after that message
-    uint64_t ahead;  // the most bytes in the queue that can be older than the PING
+    uint64_t ahead;  // at most this many bytes of the queue are older than the PING
 };
 
 // Starts to watch *s, called when the session begins to wait for answers. Returns when to

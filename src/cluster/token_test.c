@@ -115,7 +115,7 @@ static void test_file(void **state)
     assert_memory_equal(found.key, other.key, MAC_BYTES);
     token_remove(path, lock, &t); // the file has another token now, so it stays
     assert_int_equal(stat(path, &st), 0);
-    // A file that others can read, or that is a link, is refused.
+    // A file that other users can read, or that is a link, is refused.
     assert_int_equal(chmod(path, 0640), 0);
     is_not_trusted("(mode 0640)");
     assert_int_equal(chmod(path, 0600), 0);

@@ -605,7 +605,7 @@ static int child_hold(const char *path)
 }
 
 // A tier cannot be opened while another process has locked its directory. After that
-// process is killed, its rows are removed.
+// process is killed, the next open removes the tier's rows.
 static void test_locked_by_another_process(void **state)
 {
     (void)state;

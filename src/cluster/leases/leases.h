@@ -142,7 +142,7 @@ int leases_keep(struct leases *l);
 typedef int (*leases_merge)(struct buf *to, struct wire_text total,
                             struct wire_text report);
 // Makes the leases keep only the total of the reports about training, which the driver
-// gets instead of the reports. Called before leases_row_read.
+// gets instead of the reports. Call it before leases_row_read.
 void leases_set_merge(struct leases *l, leases_merge merge);
 // Makes all rows, or those that have changed since the last call. Each is written to
 // `row`, in place of the previous one, and then `put` is called with its kind. The rows

@@ -286,7 +286,7 @@ static void check_pass(uint64_t *reports)
     uint64_t real = 0;
     for (uint32_t f = 0; f < m.n_files; f++)
         real += m.pieces[f];
-    // a worker may also report an empty piece behind a file's end, and it counts
+    // a worker may also report an empty piece behind a file's end, and this piece counts
     assert_in_range(state.pieces, real, real + 1);
     assert_int_equal(state.pieces_done, state.pieces);
     buf_free(&b);

@@ -112,7 +112,8 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
                     const void *msg)
 {
     assert(msg != NULL);
-    // The node asks again for a lost answer; a later tick repeats other messages.
+    // A message is dropped if too much is queued for the peer: the node asks again for a
+    // lost answer, and a later tick repeats other messages.
     if (!scheduler_has_room(s, link))
         return;
     if (s->keep != NULL && !bug_in(s->o.bugs, ANSWERED_BEFORE_DURABLE))

@@ -103,7 +103,7 @@ struct sched_node {
                             // PASS_STATE
     // The node is the driver that has opened a pass; other nodes of its role are guests.
     bool drives;
-    // The node has asked for a hold: no partition may change its owner.
+    // The node has asked for a hold, during which no partition changes its owner.
     bool holds;
     bool held; // the hold that the node asked for was granted
     // Time of the first HOLD message with which the node asked for its present hold.
@@ -243,7 +243,7 @@ struct scheduler {
 
     struct leases *leases;
     bool driven; // a driver has opened a pass
-    // The last answer to a driver, which is repeated if it was lost.
+    // The last answer to a driver. The answer is repeated if it was lost.
     struct msg_pass_state state;
     struct buf reports;
     uint32_t state_of; // node id of the driver that got `state`
@@ -366,8 +366,8 @@ bool scheduler_fixed(const struct scheduler *s);
 // Makes a new plan in which the node `full`, which has no room, gets no more partitions.
 void scheduler_plan_around(struct scheduler *s, struct sched_node *full);
 uint64_t scheduler_plan_tick(struct scheduler *s); // returns the time of the next call
-// Makes the arrays of a plan that are missing: every partition stays at its owner. Returns
-// 0 or TUG_ENOMEM.
+// Makes the missing arrays of a plan. In these, every partition stays with its owner.
+// Returns 0 or TUG_ENOMEM.
 int scheduler_plan_make_room(struct scheduler *s);
 void scheduler_plan_count(struct scheduler *s); // counts the partitions left to move
 

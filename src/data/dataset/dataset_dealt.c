@@ -59,7 +59,8 @@ static int dealt_next(struct intake *base, struct chunk **ret, struct err *e)
                         .number = in->number++,
                         .file = file,
                         .line = in->line,
-                        .offset = in->at + 1, // a cell never begins with a header
+                        .offset = in->at + 1, // not 0, because a cell never begins with a
+                                              // header
                         .layout = layout};
     in->line += count_lines(c->text, c->len);
     in->at += c->len;

@@ -161,8 +161,8 @@ struct parse {
     uint32_t bad;
 };
 
-// Stores the kept columns of a line, or of a row as text; empty texts if the line is not
-// an example.
+// Stores the kept columns of a line, or of the text of a row in memory; empty texts if
+// the line is not an example.
 static int keep_line(struct parse *p, size_t example, const char *text, size_t len,
                      struct err *e)
 {

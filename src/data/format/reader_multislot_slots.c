@@ -404,8 +404,8 @@ static void match_slot(struct slot *s, const struct slot *known, char text[ERR_T
         s->field = known->field;
 }
 
-// Compares a label with the model's. A single label needs no name; several labels are
-// matched by name.
+// Compares a label with the model's labels. A single label needs no name; several labels
+// are matched by name.
 static void match_label(const struct multislot *m, const struct slots *model,
                         struct slot *s, const struct slot *known, char text[ERR_TEXT_MAX])
 {
