@@ -324,8 +324,8 @@ static void equal_workers(void **state)
     close_world();
 }
 
-// Two workers, each one stretch ahead of its pushes, work in any order. A row equals the
-// formulas at each moment, so nothing is pushed twice or lost.
+// Two workers, each one stretch ahead of its pushes, work in any order. At each moment a
+// row has the value that the formulas give, so no change is pushed twice or lost.
 static void any_order(enum rule_kind rule, bool apart)
 {
     enum { ROUNDS = 12 };
@@ -495,7 +495,6 @@ static void dense_parts_leave_before_rows(void **state)
     for (size_t i = 0; i < n / 2; i++)
         add_part(&x, i, 2, 0.5f, pushed);
     same_dense(&look, began, pushed);
-    // Pushes the next batch.
     p.id_group = 1;
     take_part(&heir, 3);
     check(exchange_push(&heir, &p, &test_err));

@@ -237,7 +237,7 @@ int remote_score_open(struct remote_worker *w, struct err *e);
 void remote_score_close(struct remote_worker *w);
 const struct pieces *remote_score_pieces(const struct remote_worker *w, bool test);
 // remote_score_has returns whether a leased file is one of --valid or --test;
-// remote_score_piece scores a leased piece of it.
+// remote_score_piece scores a leased piece of such a file.
 bool remote_score_has(const struct remote_worker *w, uint32_t file);
 int remote_score_piece(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
@@ -245,8 +245,9 @@ int remote_score_piece(struct remote_worker *w, const struct msg_leased *l,
 // Makes room for n examples in w->order.
 int remote_reserve_order(struct remote_worker *w, size_t n, struct err *e);
 
-// Waits for the batch and computes it with all threads. Afterwards x has the values to
-// push, or they were pushed already, depending on `push`.
+// Waits for the batch and computes it with all threads. Then x has the values that
+// remain to be pushed: parts of the dense parameters may have been pushed already, with
+// the fields of `push`.
 int remote_compute(struct remote_worker *w, struct exchange *x,
                    const struct exchange_push *push, struct err *e);
 

@@ -89,8 +89,8 @@ struct batches {
     uint64_t ticked; // in ssp mode, for layers: number of batches whose clock was sent
 };
 
-// Returns the window. A staleness of s lets a batch be pulled before the previous s
-// batches are pushed.
+// Returns the window: how many groups of batches may be pulled and not acknowledged yet.
+// A staleness of s lets a batch be pulled before the previous s batches are pushed.
 static uint64_t window_of(const struct train_cluster *k)
 {
     uint64_t most = k->in_flight > 0 && k->in_flight < REMOTE_SLOTS ? k->in_flight

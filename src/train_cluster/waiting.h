@@ -21,7 +21,7 @@ static inline struct waiting waiting_begin(double patience)
 }
 
 // Returns whether to report now, with the seconds of the wait so far. The next report is
-// due when the wait has lasted twice as long as now, or an hour longer.
+// due when the wait has lasted twice as long as now, but at most an hour later.
 static inline bool waiting_is_due(struct waiting *w, double *ret_seconds)
 {
     enum { RARELY = 3600 };

@@ -39,7 +39,7 @@ struct counted {
     uint32_t accepted, strangers, trials, ended, dirty;
 };
 
-// A link is found by bisection of its number.
+// A bisection of the list finds a link by its number.
 static void link_is_found(const struct tcp_van *v, uint32_t i)
 {
     const struct tcp_link *l = v->links.list[i].link;
@@ -88,7 +88,7 @@ static void queue_adds_up(const struct tcp_link *l)
     assert(l->writing == (l->in_flight > 0) && l->in_flight <= l->queued);
 }
 
-// Checks that the van looks at its links again before the deadline of this one.
+// Checks that the van looks at its links again before the deadline of this link.
 static void due_is_seen(const struct tcp_link *l)
 {
     assert(l->van->next_due <= l->due);

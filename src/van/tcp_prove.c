@@ -78,8 +78,8 @@ static void succeeded(struct tcp_link *l)
         tcp_link_open(l);
         return;
     }
-    // For the peer, the link is already open, so an error on it would end the peer's node
-    // instead of failing one attempt.
+    // For the peer, the link is already open. An error message on the link would end the
+    // peer's node instead of failing one attempt, so the link is only closed.
     note_refusal(l, &e);
     tcp_close_link(&l->van->base, l->number);
 }

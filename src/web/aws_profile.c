@@ -77,7 +77,8 @@ static int aws_profile_keep(char *ret, size_t cap, const char *name, struct text
 }
 
 // Records a setting by which the profile gets its keys in a way that tug does not
-// support. A setting of a role overrides one of keys.
+// support. A setting of a role is used even if the profile has keys; the other settings
+// are used only if it has none.
 static void take_other(struct aws_profile *p, struct text name, const char *file)
 {
     static const char *const others[] = {

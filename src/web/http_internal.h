@@ -28,7 +28,8 @@ struct http_request {
     struct buf headers; // each header as "Name: value" and a NUL
     bool follow; // follows redirections of the server; else returns them as answers
     bool netrc;  // the user's ~/.netrc may have a password for the server
-    // The name of a header of the answer to keep, not copied; NULL: none.
+    // The name of a header whose value http_answer.wanted gets; the name is
+    // not copied. NULL: none.
     const char *wanted;
 };
 #define HTTP_REQUEST_INIT                                                                \

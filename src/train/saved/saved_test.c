@@ -117,7 +117,7 @@ static void one_table(void **state)
 }
 
 // Values that are loaded are checked like values that are pushed: weights, states and
-// dense parameters. This is so when a save is scored, resumed or searched for.
+// dense parameters. This is so in saved_load, saved_load_into and saved_verify.
 static void rows_that_are_not_finite(void **state)
 {
     (void)state;
