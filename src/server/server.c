@@ -22,7 +22,7 @@ struct loop {
     pthread_t thread;
     bool started;
     bool named;     // whether the prefix of log lines has the server's rank
-    struct err end; // the result of the loop
+    struct err end; // the error with which the loop ended; code 0: none
 };
 
 static int open_loop(struct loop *l, struct err *e)

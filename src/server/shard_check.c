@@ -40,7 +40,8 @@ static void check_peers(const struct shard *s, struct counts *c)
             c->draining_pushes += p->n_draining_pushes;
             c->stopped_pushes += p->n_stopped_pushes;
         }
-    // The shard looks for links without HELLO only while n_strangers is above 0.
+    // While n_strangers is above 0, the shard looks for links without HELLO
+    // and closes them in time.
     assert(c->strangers == s->n_strangers);
     assert(c->held == s->n_pending);
     assert(c->draining == s->n_draining);

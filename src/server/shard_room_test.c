@@ -450,7 +450,8 @@ static void test_part_replaces_others(void **state)
         assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), part);
     }
     m.number = ++r.w->number[0];
-    m.n = 0; // a part that is smaller than the replaced one gives back the rest
+    m.n = 0; // a part that is smaller than the replaced one gives back the rest of its
+             // room
     m.keys = m.values = (struct wire_span){0};
     lone_send_push(r.w, 0, &m);
     lone_expect_ok(r.w);
@@ -485,7 +486,7 @@ static void test_batches_before_their_turn(void **state)
     m.number = ++r.w->number[0];
     m.micro = 0;
     m.micros = SHARD_MICROS;
-    m.clock = 1; // the batch is now the next one
+    m.clock = 1; // batch 1 is now the next one
     lone_send_push(r.w, 0, &m);
     lone_expect_ok(r.w);
     assert_int_equal(lone_figures(r.w, T).clock, 2);

@@ -214,7 +214,7 @@ static void put_saves(const struct shard *s, struct json_out *o)
     json_out_close(o, '}');
 }
 
-// Begins the text, up to the first table.
+// Begins the text of the status: writes all that comes before the first table.
 static void text_begin(struct shard *s)
 {
     struct status_text *x = &s->status;

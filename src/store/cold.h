@@ -36,7 +36,8 @@ enum {
     COLD_FETCH_ROWS = 4096, // most rows that are fetched at a time
     COLD_GO_ROWS = 1024,    // most rows that are demoted at a time
     COLD_WAITING = 1 << 14, // number of waiting changes at which they are written
-    COLD_WALK_ROWS = 512,   // a walk reads at most this many rows together,
+    COLD_WALK_ROWS = 512,   // a walk reads at most this many rows, or COLD_WALK_BYTES,
+                            // together
     COLD_WALK_BYTES = 1 << 20,
     COLD_RECORDS = 1 << 16, // number of the tier's partition that has the records
 };

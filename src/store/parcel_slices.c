@@ -14,7 +14,8 @@
 
 enum {
     SLICE_ROWS = 1024,
-    SLICE_BYTES = 128 << 10, // most bytes of rows in a slice that has more than one row
+    SLICE_BYTES = 128 << 10, // most bytes of rows in a slice; one larger row is a slice
+                             // of its own
     // Most entries of the partition's list that are looked at for one slice.
     SLICE_LOOKS = 16384,
     FIND = 256,

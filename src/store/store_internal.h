@@ -92,7 +92,7 @@ enum { STORE_BATCH = 1024 }; // most keys in a batch, unless one partition has m
 // Arrays with an element for each key of a batch. They grow to the largest batch.
 struct store_scratch {
     size_t max;
-    void *memory; // the block that all of them are in
+    void *memory; // one block of memory for all these arrays
     float **rows, **extras;
     // Scratch for a selection of the keys; some[] and which[] are also scratch.
     uint64_t *keys;

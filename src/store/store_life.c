@@ -303,7 +303,8 @@ static bool goes_before(const struct candidate *x, const struct candidate *y)
     return x->key < y->key;
 }
 
-// Moves the k candidates that come first to the front (quickselect; Hoare 1961).
+// Moves the first k candidates, in the order of goes_before, to the front
+// (quickselect; Hoare 1961).
 static void select_first(struct candidate *x, uint32_t n, uint32_t k)
 {
     while (n > 1 && k > 0 && k < n) {

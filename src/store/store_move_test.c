@@ -106,7 +106,8 @@ static void test_parents(void **state)
     store_set_published_by(b, PARENT);
     assert_int_equal(store_published_by(b, &mixed), PARENT);
     assert_false(mixed);
-    // For a store without partitions, a delta may follow any save.
+    // Here store a still has partitions, which PARENT has published. After the loop it
+    // has none, and then its delta may follow any save.
     assert_true(store_follows(a, PARENT, 5) && store_follows(a, 5, PARENT));
     assert_false(store_follows(a, 5, 5));
     for (uint32_t p = 0; p < 1u << BITS; p++)

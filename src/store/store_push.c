@@ -175,7 +175,8 @@ static void apply_weights(struct store *s, const struct store_push *p,
     const struct accessor *a = &s->accessor;
     const float *values = p->values + b->at * accessor_weights(a);
     bool all = list_rows(s, b);
-    assert(all); // entry policies do not apply to these operations
+    assert(all); // each key has a row, because entry policies do not apply to these
+                 // operations
     (void)all;
     list_extras(s, b);
     for (uint32_t i = 0; i < b->n; i++)

@@ -294,7 +294,7 @@ static struct many draw_many(const struct store *s, struct rng *d, size_t n)
     for (size_t i = 0; i < n; i++)
         x.keys[i] = first + i;
     qsort(x.keys, n, sizeof(*x.keys), compare_mixed);
-    for (size_t i = 0; i < n * width; i++) // including shows and clicks
+    for (size_t i = 0; i < n * width; i++) // the values include shows and clicks
         x.values[i] = (float)rng_below_u32(d, 4);
     return x;
 }

@@ -450,7 +450,7 @@ static void check_max_bytes(uint64_t most, bool extras)
     assert_true(x.rows > 100 && x.extra_rows < KEYS);
     assert_true(x.rows * 40 + x.extra_rows * 40 < most);
     OK(store_admin(s, STORE_CLEAR, NAN, &ok_e));
-    p.n = 30; // pushes the first 30 keys only, which fit
+    p.n = 30; // pushes only the first 30 keys, whose rows fit
     OK(store_push(s, &p, &done, &ok_e));
     mem_free(b);
     store_close(s);

@@ -46,7 +46,7 @@ void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct shard_peer *p);
 uint64_t pending_expire(struct shard *s); // returns when to call it again
 // Returns what an earlier push of the same link to the same table waits for; q must then
-// wait for it, too. Returns GOES_ON if no earlier push waits.
+// also wait for it. Returns GOES_ON if no earlier push waits.
 enum outcome pending_before(const struct shard *s, const struct shard_request *q,
                             uint32_t table);
 bool pending_wants(const struct shard *s,

@@ -387,7 +387,8 @@ static void test_source_keeps_order(void **state)
 
 // ---------------------------------------------------------------- the target
 
-// The messages that the simulated scheduler and source send and have received.
+// The state of the simulated scheduler and source: the messages that they
+// send and have received.
 static struct play {
     struct buf bytes;    // the records: rows, a push, and the facts
     size_t rows, pushed; // offsets of the end of the rows and of the end of the push

@@ -143,8 +143,7 @@ static void give(struct lone *w, bool mine)
 
 static void close_both(struct lone *a, struct lone *b)
 {
-    b->live =
-        SIZE_MAX; // lone_close(b) checks no memory; lone_close(a) checks that of both shards
+    b->live = SIZE_MAX; // then only lone_close(a) checks the memory, that of both shards
     lone_close(b);
     lone_close(a);
 }

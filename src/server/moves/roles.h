@@ -31,7 +31,7 @@ struct roles {
 
 // Makes the roles: partitions that node `me` owns get ROLE_HERE. Returns 0 or TUG_ENOMEM.
 int roles_open(struct roles *x, const struct roster *r, uint32_t me);
-void roles_close(struct roles *x); // a zeroed one is fine
+void roles_close(struct roles *x); // *x may be zeroed
 
 static inline enum moves_role roles_of(const struct roles *x, enum wire_space space,
                                        uint32_t partition)

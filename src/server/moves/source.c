@@ -52,7 +52,8 @@ static enum outcome answer_piece(struct shard *s, const struct shard_request *q,
     uint64_t at = q->m->move_wanted.at, skip = at - o->sent;
     uint64_t n = o->bytes.len - skip, total = o->sent + o->bytes.len;
     struct van_release release;
-    if (n == 0 && o->copy != NULL) // a save or an admin operation is under way
+    if (n == 0 && o->copy != NULL) // a save or an admin operation keeps rows from being
+                                   // copied
         return answer_nothing(s, q);
     total += partition_copy_left(o->copy);
     n = n < PIECE_BYTES ? n : PIECE_BYTES;

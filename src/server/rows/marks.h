@@ -25,7 +25,7 @@ struct marks {
                         // are free
 };
 
-void marks_fini(struct marks *m); // a zeroed one is fine
+void marks_fini(struct marks *m); // *m may be zeroed
 
 // Adds a mark; its session is not 0 and has not marked this save yet. Returns 0,
 // TUG_ENOMEM if the system has no memory, or TUG_EIO if the budget allows no more.

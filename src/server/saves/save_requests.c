@@ -231,7 +231,8 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     if (committed && r->state != SAVE_WRITTEN)
         return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
                        (unsigned long long)r->id);
-    // The cuts could not be ended for lack of memory. No rows are written any more.
+    // From here on no rows are written any more, even if save_end_cuts fails
+    // below for lack of memory.
     if (!committed) {
         save_stop_writer(s, r);
         if (r->state != SAVE_FAILED)

@@ -18,8 +18,8 @@ struct save_writer_options {
     bool threaded; // false, for tests: the caller of the functions below writes the files
                    // itself
     void (*wake)(void *ctx);
-    void *ctx; // for `wake`, which the thread calls when there is room again, when a file
-               // is written, or when it has failed
+    void *ctx; // for `wake`, which the thread calls when the queue has room again, when a
+               // file is written, or when writing has failed
 };
 
 int save_writer_open(struct save_writer **ret, const struct save_writer_options *o,
