@@ -234,7 +234,8 @@ int store_move(struct store *to, struct store *from, uint32_t partition, struct 
 // lacks, are copied. Returns TUG_EUSAGE if rows have a lifecycle.
 int store_mean(struct store *to, struct store *from, float share, struct err *e);
 int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e);
-// Puts the counters and sketches of a partition, in the format that cut.h writes.
+// Puts the counters and sketches of a partition, in the format of the blocks
+// ROWS_PARTITION of cuts.
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,
                         struct err *e);
 // For loads: records that the rows equal those of a save, so that no row counts as

@@ -128,8 +128,8 @@ int store_check_room(const struct store *s, size_t n, struct err *e)
                    (unsigned long long)s->o.max_bytes);
 }
 
-// Returns an error if two of the new rows have one handle, because their key was given
-// twice and would be counted as two rows.
+// Returns an error if a handle occurs twice, because the caller has given its key twice.
+// The row would be counted as two rows.
 static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
                           struct err *e)
 {

@@ -70,7 +70,8 @@ static void share_partitions(struct stores *x)
     }
 }
 
-// Moves a partition, also while its stores are doing an admin operation.
+// Moves a random partition to a random store, even while the stores are
+// doing an admin operation.
 static void move_one(struct stores *x, struct rng *d)
 {
     uint32_t p = rng_below_u32(d, x->of[0]->n_parts);

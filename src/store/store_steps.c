@@ -179,7 +179,7 @@ static int admit(struct store_stepper *t, const struct store_arriving *w,
     return 0;
 }
 
-// Makes rows for the n listed arrivals.
+// Makes rows for the n listed arrivals, and sets their handles.
 static int store_steps_make(struct store_stepper *t, const struct store_arriving *w,
                             struct store_arrival *a, size_t n, struct err *e)
 {

@@ -328,7 +328,7 @@ static void test_sums_from(void **state)
 static void test_mean(void **state)
 {
     (void)state;
-    enum { WIDTH = 7, N = 3 }; // [w | state][count][v: 2 | state]
+    enum { WIDTH = 7, N = 3 }; // a row: [w | state][count][v: 2 | state]
     struct table_config c = table_config_defaults();
     OK(table_config_parse(
         &c, "accessor=features; dim=2; rule=adagrad; embedx-rule=adagrad", &ok_e));
@@ -371,7 +371,7 @@ static void test_mean(void **state)
 static void test_whole_rows(void **state)
 {
     (void)state;
-    enum { WIDTH = 7, N = 3 }; // [w | state][count][v: 2 | state]
+    enum { WIDTH = 7, N = 3 }; // a row: [w | state][count][v: 2 | state]
     struct table_config c = table_config_defaults();
     OK(table_config_parse(&c,
                           "accessor=features; dim=2; rule=adagrad; embedx-rule=adagrad; "

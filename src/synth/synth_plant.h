@@ -8,8 +8,9 @@
 
 enum {
     SYNTH_DIM = 8,
-    SYNTH_QUANTILES = 1024, // parts of a slot's distribution with equal probability
-    SYNTH_HEAD = 1 << 15,   // values of a slot that have their own weights
+    SYNTH_QUANTILES = 1024, // number of parts of equal probability in a slot's
+                            // distribution
+    SYNTH_HEAD = 1 << 15,   // most values of a slot with weights of their own
     // The number of weights that all other values of a slot share by hash. A model
     // sees each of these values only once or twice, so it cannot tell shared
     // weights from own ones.

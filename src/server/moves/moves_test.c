@@ -325,7 +325,7 @@ static void test_save_of_a_day(void **state)
     roots_close(roots);
 }
 
-// An operation on a table breaks no move of partitions of other tables.
+// An operation on a table does not break moves of partitions of another space.
 static void test_source_of_other_space(void **state)
 {
     (void)state;
