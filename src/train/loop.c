@@ -120,7 +120,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
                                     : 1,
         .max_bad_lines = r->config->max_bad_lines,
         .bad_lines = &r->bad_lines,
-        // The columns that are kept are those of --group, for validation.
+        // The option that errors about kept columns name.
         .keep_option = "--group",
     };
     struct merge merge = {0};

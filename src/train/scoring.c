@@ -21,7 +21,8 @@ static void want_curves(const struct run *r, struct evaluation_options *o, bool 
         o->curves = test ? &p->test : &p->latest;
 }
 
-// Evaluates. On test data, also measures the importance of columns if a report is wanted.
+// Evaluates the data of `o`. If it is test data and a report is wanted, also measures the
+// importance of columns.
 static int measure(struct run *r, const struct evaluation_options *o, struct metrics *ret,
                    struct err *e)
 {

@@ -30,7 +30,7 @@ static int read_steps(struct run *r, uint64_t *ret, struct err *e)
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
-// Describes the state of the run now; its position in the pass is the one from
+// Describes the present state of the run, with the position in the pass from
 // which the run was resumed.
 static int note_describe(struct run *r, uint64_t pass, const struct train_result *result,
                          char **ret, struct err *e)

@@ -351,8 +351,8 @@ static int mark(struct remote_worker *w, const struct msg_leased *l, struct err 
     return 0;
 }
 
-// Checks a lease against this worker's files, since the identities of pushes, and clocks,
-// are computed from the numbers in the lease.
+// Checks a lease against this worker's files, because the identities of pushes, and
+// clocks, are computed from the numbers in the lease.
 static int check_lease(const struct remote_worker *w, const struct msg_leased *l,
                        struct err *e)
 {

@@ -30,7 +30,7 @@ void work_read(struct work_lane *l, double seconds);
 
 // Counters of the lane's client and clocks. The times never decrease.
 struct work_now {
-    uint64_t time_ns;   // the time now
+    uint64_t time_ns;
     uint64_t waited_ns; // time of all waits of the client so far
     uint64_t pulled_ns; // time of its waits for rows
     uint64_t resent, refused, sent_bytes, received_bytes;

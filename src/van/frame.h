@@ -22,8 +22,9 @@ struct frame_calls {
                    uint64_t body_bytes);
     // Receives a message; returns false to stop reading.
     bool (*message)(void *ctx, struct van_message *m);
-    // The message was discarded. The code in *why is TUG_EIO if there is no room for it now
-    // (REASON_NO_ROOM), and TUG_EUSAGE if it can never have room. May be NULL.
+    // The message was discarded. The code in *why is TUG_EIO if the budget has no
+    // room for the message now (REASON_NO_ROOM), and TUG_EUSAGE if it can never
+    // have room. May be NULL.
     void (*refused)(void *ctx, uint16_t type, uint64_t request, const struct err *why);
 };
 

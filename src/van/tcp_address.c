@@ -125,7 +125,7 @@ void tcp_address_of(char ret[VAN_ADDRESS_MAX], const struct sockaddr_storage *s)
     tcp_address_write(ret, host, tcp_address_port(s));
 }
 
-// Gets the IPv4 address of `s`, also one that is mapped to IPv6; false if it has none.
+// Gets the IPv4 address of `s`, which may be mapped to IPv6; false if `s` has none.
 static bool as_ipv4(const struct sockaddr_storage *s, uint32_t *ret)
 {
     if (s->ss_family == AF_INET) {

@@ -76,8 +76,9 @@ static int take_address(struct tcp_link *l, struct err *e)
     return tcp_address_read(&d->address, l->peer, e);
 }
 
-// Returns the pause before the next attempt: a quarter of the time since the first
-// attempt, so that a listener that starts late, or writes its token late, is soon found.
+// Returns the pause before the next attempt: a quarter of the time since the dial began
+// (or since the token was first refused), so that a listener that starts late, or writes
+// its token late, is soon found.
 static uint64_t pause_of(const struct tcp_dial *d, uint64_t now)
 {
     uint64_t since = d->unproven_since != 0 ? d->unproven_since : d->began;

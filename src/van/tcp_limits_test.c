@@ -384,7 +384,8 @@ static void two_at_once(struct vans *w)
     vans_settle(w);
     assert_int_equal(errors, 0);
     assert_int_equal(b->opened, FULL + 1);
-    // The second link was never open and is dialled again, or was open and is closed.
+    // The second peer's link was never open and is dialled again, or it was open and was
+    // closed.
     assert_true(c->closed <= 1);
 }
 

@@ -127,7 +127,8 @@ static void knocked(struct tcp_link *l, const struct msg_knock *m)
     if (rc == 0)
         rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
                                &e);
-    // If there is no room, the peer gets the error now, while it can still try again.
+    // If the listener has no room, the peer gets the error now, while it can still try
+    // again.
     if (rc == 0)
         rc = tcp_limits_admit(l, l->handshake->role, false, &e);
     l->knocked = rc == 0;

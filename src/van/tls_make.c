@@ -39,7 +39,7 @@ static bool set_serial(X509 *x)
     unsigned char bytes[16];
     if (RAND_bytes(bytes, sizeof(bytes)) != 1)
         return false;
-    bytes[0] &= 0x7f; // clears the sign, since a serial number must be positive
+    bytes[0] &= 0x7f; // clears the sign, because a serial number must be positive
     BIGNUM *n = BN_bin2bn(bytes, sizeof(bytes), NULL);
     bool ok = n != NULL && BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x)) != NULL;
     BN_free(n);

@@ -103,7 +103,7 @@ static void against_naive(void **state)
     }
 }
 
-// Values of groups are made printable, since they reach a terminal.
+// Values of groups are made printable, because they are printed on a terminal.
 static void values_are_printable(void **state)
 {
     (void)state;

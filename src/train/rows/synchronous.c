@@ -506,7 +506,7 @@ static void batch(struct worker *w, int rank)
         size_t examples = examples_of_batch(r);
         float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
-        // If all examples are held out, no step is made, since it would
+        // If all examples are held out, no step is made, because it would
         // still decay the layers.
         if (rank == 0 && examples > 0)
             step_dense(w, scale, examples);

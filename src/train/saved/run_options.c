@@ -209,7 +209,8 @@ struct differences {
     // `and`: the words between two options; `here`: the words before the value of this
     // process.
     const char *and, *here;
-    const struct options *typed; // only options given here are listed; NULL: all are
+    const struct options *typed; // only options that are in `typed` are listed; NULL: all
+                                 // options are
     char text[RUN_OPTIONS_TEXT_MAX];
     unsigned left; // options that `text` has no room for
 };

@@ -442,7 +442,8 @@ static void given_options_are_named(void **state)
         &then, &now,
         " --dense-optimizer 'adam', this one has 'sgd'; it had --dense-lr 0.001, "
         "this one has 0.5");
-    // Only the defaults of the vectors' rule differ, as in another version.
+    // Only the defaults of the vectors' rule differ, as they could if another
+    // version wrote the save.
     given(&now, "mlp", RULE_ADAGRAD, 0);
     now.model.latent.n0 = 7;
     char text[RUN_OPTIONS_TEXT_MAX];
