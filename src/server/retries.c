@@ -200,7 +200,6 @@ static struct identity *identity_make(struct retries *r, const struct retries_id
     return x;
 }
 
-// Removes an entry.
 static void identity_erase(struct retries *r, size_t gap)
 {
     assert(r->n_identities > 0);

@@ -682,7 +682,6 @@ static void test_walks_over_rows(void **state)
         rows = (struct msg_rows){.table = T, .epoch = 1, .partition = 3, .max = 1};
         lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
         lone_expect_refusal(w, TUG_EUSAGE, "partition 3 does not belong to node 8");
-        // Removes all rows.
         operate(w, 1, T, WIRE_CLEAR, 0);
         lone_expect_ok(w);
         rows = (struct msg_rows){

@@ -122,7 +122,6 @@ uint64_t store_published_by(const struct store *s, bool *ret_mixed);
 bool store_follows(const struct store *s, uint64_t save, uint64_t other);
 void store_set_published_by(struct store *s, uint64_t checksum);
 
-// The admin operations.
 enum store_admin {
     STORE_SHRINK, // decays rows and removes those below the threshold
     // Removes all rows, also those on disk, and the states of entry policies.

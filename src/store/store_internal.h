@@ -26,7 +26,6 @@
 #include "table/slabs.h"
 #include "table/table.h"
 
-// A list of handles, which grows as needed.
 struct handle_list {
     uint32_t *at;
     uint32_t n, cap;

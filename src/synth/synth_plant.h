@@ -51,7 +51,7 @@ enum { SYNTH_BUCKETS = 128 }; // more than the number of buckets of a numeric sl
 struct synth {
     uint64_t seed;
     double intercept;
-    struct synth_weights *weights; // the weights of all slots
+    struct synth_weights *weights;
     // The first integer of each bucket of a numeric slot.
     uint32_t bucket_low[SYNTH_BUCKETS + 1];
     struct synth_slot slots[SYNTH_SLOTS];

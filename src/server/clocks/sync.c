@@ -39,7 +39,6 @@ void contribution_drop(struct shard *s, struct contribution *c)
         contribution_free(s, c);
 }
 
-// Drops all open batches.
 static void sync_drop(struct shard *s, struct shard_table *t)
 {
     for (struct sync_group *g = &t->sync; g != NULL; g = g->next) {

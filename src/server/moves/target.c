@@ -98,7 +98,6 @@ static uint8_t state_of(const struct incoming *m)
     }
 }
 
-// Reports the state of the move to the scheduler.
 static void incoming_say(struct shard *s, struct incoming *m)
 {
     struct msg_move_says x = {.move = m->move.id,

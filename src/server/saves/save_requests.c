@@ -86,7 +86,6 @@ static int run_fill(const struct shard *s, const struct msg_save *m, struct save
     return read_tables(s, r, m->tables, e);
 }
 
-// Makes this save the current one.
 static int take_turn(struct shard *s, const struct shard_request *q, uint64_t save,
                      struct err *e)
 {
