@@ -111,8 +111,8 @@ SUM_ALONG(v)
 SUM_ALONG(lamb)
 SUM_ALONG(group)
 
-// Updates a block of adagrad-row. If no weight takes part, the block's sum of squares grows
-// by 0, and nothing changes.
+// Updates a block of adagrad-row. If no weight takes part, sum_squares returns 0, and
+// nothing changes.
 static inline void adagrad_block(const struct rule_params *p, float l2, float *w,
                                  float *s, const float *g, size_t n)
 {

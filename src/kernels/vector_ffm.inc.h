@@ -246,9 +246,9 @@ static void ffm_step_of_4(const struct rule_params *p, const float *l2,
                           float err)
 {
     size_t row = fields * 4, strip = STRIP_ROWS;
-    while (
-        strip * row >
-        STRIP_FLOATS) // 16 / strip is whole: no strip crosses the sixteens of `repeats`
+    // Halving makes strips that divide 16, so that no strip has rows of two of the groups of
+    // sixteen that `repeats` compares.
+    while (strip * row > STRIP_FLOATS)
         strip /= 2;
     float d[STRIP_FLOATS + KERNEL_PADDING], rate[STRIP_FLOATS / 4 + KERNEL_PADDING];
     for (size_t at = 0; at < n; at += strip) {

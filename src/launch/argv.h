@@ -9,7 +9,7 @@
 #include "base/buf.h"
 
 struct argv {
-    const char **at; // ends with NULL; the array itself is NULL if it is empty
+    const char **at; // the words, then NULL; `at` is NULL if there are no words
     size_t n;
 };
 
@@ -18,9 +18,9 @@ int argv_add(struct argv *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int argv_add_all(struct argv *w, const char *const *from, size_t n);
 void argv_free(struct argv *w);
 
-// These functions make environments of "NAME=VALUE" words. argv_environment copies this
-// process's variables except those that `drop` selects; argv_set replaces or adds a
-// variable.
+// These functions make environments: lists of words "NAME=VALUE". argv_environment copies
+// this process's variables, except those for which `drop` returns true. argv_set replaces
+// or adds a variable.
 int argv_environment(struct argv *w, int (*drop)(const char *name_value));
 int argv_set(struct argv *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -19,9 +19,9 @@ static int run_shell(const char *script)
     return status;
 }
 
-// Writes a pipeline of tar and ssh. A pipeline has the status of its last command, so a
-// tar that could not read everything must end the shell itself. Its exit code 1 only
-// means that a file changed while it was read.
+// Writes a shell pipeline of tar and ssh. The pipeline's status is that of ssh. So if tar
+// fails, the pipeline kills the shell. Tar's exit code 1 is no failure: it only means that
+// a file changed while tar read it.
 static int add_pipeline(struct buf *b, const struct plan *p, const struct host *h)
 {
     struct argv ssh = {0};
@@ -60,7 +60,8 @@ static int copy_to(const struct plan *p, const struct host *h, struct err *e)
 int copy_workspace(const struct plan *p, struct err *e)
 {
     for (uint32_t i = 0; i < p->hosts.n; i++) {
-        bool again = false; // several lines may name the same host
+        bool again =
+            false; // whether an earlier line of the hosts file names the same host
         for (uint32_t k = 0; k < i; k++)
             again |= strcmp(p->hosts.list[k].name, p->hosts.list[i].name) == 0 &&
                      p->hosts.list[k].port == p->hosts.list[i].port;

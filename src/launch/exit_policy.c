@@ -18,7 +18,7 @@ void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers)
     *v = (struct exit_policy){.program = program, .workers = workers};
 }
 
-// Returns the last line of the process, without the "tug worker: " in front.
+// Returns the last line that the process wrote, without the "tug worker: " in front.
 static const char *without_command(const struct launch_exit *x)
 {
     char command[32];
@@ -26,7 +26,7 @@ static const char *without_command(const struct launch_exit *x)
     return strncmp(x->said, command, (size_t)n) == 0 ? x->said + n : x->said;
 }
 
-// Returns whether the signal asked the process to end; other signals are those of a crash.
+// Returns whether the signal asks a process to end. (Other signals count as a crash.)
 static bool is_request(int number)
 {
     return number == SIGINT || number == SIGTERM || number == SIGHUP;
@@ -54,8 +54,8 @@ const char *exit_policy_describe(const struct launch_exit *x,
     return to;
 }
 
-// Returns the status of a process that ended by itself; unknown exit codes of other
-// programs become "the system refused".
+// Returns the error code for the end of a process; TUG_EIO if the exit code is not one of
+// tug's.
 static int status_of(const struct launch_exit *x)
 {
     static const int known[] = {TUG_EUSAGE, TUG_EDATA, TUG_EIO, TUG_EINTERNAL,
@@ -77,8 +77,8 @@ static void note(struct exit_policy *v, const struct launch_exit *x)
     v->decisive = v->n_failures > 0 ? v->n_failures - 1 : 0;
 }
 
-// Stores a failure of a program's process. If the list is full, it replaces the last
-// failure, unless that one has ended the run.
+// Stores the failure of a process in a run of a program. If the list is full, the new
+// failure replaces the last one, unless the last one has ended the run.
 static void remember(struct exit_policy *v, const struct launch_exit *x)
 {
     bool full = v->n_failures == EXIT_POLICY_FAILURES_MAX;
@@ -104,8 +104,8 @@ static bool says_name(const char *said, const char *name)
     return false;
 }
 
-// Returns the index of a failure whose process is named in the last line of failure `of`,
-// and marks it as seen. Returns `of` if that line names none.
+// Returns the index of a failure that was not seen yet and whose process the last line of
+// failure `of` names, and marks it as seen. Returns `of` if there is no such failure.
 static uint32_t named_by(const struct exit_policy *v, uint32_t of, bool *seen)
 {
     for (uint32_t i = 0; i < v->n_failures; i++)
@@ -117,7 +117,8 @@ static uint32_t named_by(const struct exit_policy *v, uint32_t of, bool *seen)
 }
 
 // Finds the cause of the failure that ended the run: if the last line of a failed process
-// names another failed process, that one failed earlier; and so on.
+// names another failed process, the other process failed earlier. Follows such names as far
+// as possible.
 static void find_cause(struct exit_policy *v)
 {
     bool seen[EXIT_POLICY_FAILURES_MAX] = {0};
@@ -164,19 +165,19 @@ static enum exit_policy_next scheduler_exit(struct exit_policy *v,
     const char *why = without_command(x);
     if (is_well(x)) {
         if (v->end.code == TUG_EINTERRUPTED)
-            v->end = (struct err){0}; // the run was finished before the interruption
+            v->end = (struct err){0}; // the run had finished before it was interrupted
         return EXIT_POLICY_LEAVE;
     }
     bool told_by_us = status_of(x) == TUG_EINTERRUPTED && v->end.code != 0 &&
                       v->end.code != TUG_EINTERRUPTED;
     if (told_by_us)
-        return EXIT_POLICY_LEAVE; // the error that ended the run is known already
+        return EXIT_POLICY_LEAVE; // the launcher ended the scheduler; `end` has the error
     if (x->signal != 0 || why == x->said) {
         note(v, x);
         return x->signal != 0 ? EXIT_POLICY_END : EXIT_POLICY_LEAVE;
     }
-    // The scheduler knows more about the error than a process that only noticed the end
-    // of another process.
+    // Prefer the scheduler's error: another process may only have noticed that a process
+    // ended.
     char seen[ERR_TEXT_MAX];
     snprintf(seen, sizeof(seen), "%s", v->killed ? v->end.text : "");
     err_set(&v->end, status_of(x), "%s%s%s", seen, seen[0] != 0 ? ": " : "", why);

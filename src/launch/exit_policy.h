@@ -29,16 +29,16 @@ struct launch_exit {
     int code, signal; // exit code and signal, as wait returns them
     const char *said; // the last line of the process's standard error, or ""
     int pid;          // 0: unknown, because the process has a supervisor
-    bool asked;       // it was asked to end, so its end is not a sign of a failure
+    bool asked;       // the process was asked to end, so its end is no sign of a failure
 };
 
 enum exit_policy_next {
     EXIT_POLICY_GO_ON,
-    // The run cannot continue without the process: the scheduler will notice and report
-    // the loss.
+    // The run cannot continue without the process. The scheduler will notice the loss and
+    // report it.
     EXIT_POLICY_SETTLE,
-    EXIT_POLICY_TOLD,  // like SETTLE, but the process has told the scheduler of its
-                       // end, if it could reach the scheduler
+    EXIT_POLICY_TOLD,  // as EXIT_POLICY_SETTLE, but the process itself has told the
+                       // scheduler, if it could reach the scheduler
     EXIT_POLICY_LEAVE, // the scheduler has ended and told the other processes to leave
     EXIT_POLICY_END,   // end the other processes now
 };
@@ -46,7 +46,7 @@ enum exit_policy_next {
 enum {
     EXIT_POLICY_TEXT_MAX = 768,
     EXIT_POLICY_SAID_MAX = 512,
-    EXIT_POLICY_FAILURES_MAX = 16 // most failures that are stored
+    EXIT_POLICY_FAILURES_MAX = 16 // the most failures that are stored
 };
 
 struct exit_policy_failure {
@@ -56,14 +56,14 @@ struct exit_policy_failure {
 };
 
 struct exit_policy {
-    bool program; // the run is not a training
+    bool program; // the run is of a program, not of `train`
     struct exit_policy_failure failures[EXIT_POLICY_FAILURES_MAX]; // filled if `program`
     uint32_t n_failures, decisive; // decisive: index of the failure that ended the run
     uint32_t workers;
-    uint32_t workers_ended, workers_done; // workers_done: those with exit code 0
+    uint32_t workers_ended, workers_done; // workers_done: number with exit code 0
     bool scheduler_ended;
     bool killed;    // `end` says that a process was killed
-    struct err end; // how the run ended, as far as known; code 0: no error
+    struct err end; // the error that ended the run, as far as known; code 0: no error
 };
 
 void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers);
@@ -72,8 +72,9 @@ enum exit_policy_next exit_policy_exit(struct exit_policy *v,
 void exit_policy_interrupted(struct exit_policy *v);
 
 // Describes the end of a process: "worker 1 (process 77) was killed by signal 9
-// (Killed)", "server 0 ended with exit code 3: ...". The process id, left out if 0, helps to
-// find messages of other programs about the process, such as the kernel's memory killer.
+// (Killed)", "server 0 ended with exit code 3: ...". The process id, left out if it is 0,
+// helps to find messages about the process, such as those of the kernel's out-of-memory
+// killer.
 const char *exit_policy_describe(const struct launch_exit *x,
                                  char to[EXIT_POLICY_TEXT_MAX]);
 

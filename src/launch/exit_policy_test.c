@@ -40,7 +40,7 @@ static void a_worker_can_be_lost_but_not_all(void **state)
     assert_string_equal(v.end.text, "worker 1 was killed by signal 9 (Killed)");
     exit_policy_open(&v, false, 2);
     assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), EXIT_POLICY_GO_ON);
-    // Worker 1 had finished before.
+    // Worker 0 is killed after worker 1 has finished, so the run can end without worker 0.
     assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON);
     char text[EXIT_POLICY_TEXT_MAX];
     struct launch_exit x = {LAUNCH_SERVER, 3, 0, 9, "", .pid = 77};
@@ -75,7 +75,7 @@ static void a_server_cannot_be_lost(void **state)
     assert_int_equal(v.end.code, TUG_EIO);
     assert_string_equal(v.end.text,
                         "server 1 was killed by signal 9 (Killed): 7 is lost");
-    // Later ends do not change the result.
+    // Processes that end later do not change the result.
     assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, ""), EXIT_POLICY_GO_ON);
     assert_int_equal(v.end.code, TUG_EIO);
 }
@@ -122,13 +122,14 @@ static void interrupted_runs(void **state)
     assert_string_equal(v.end.text, "saved to m");
     exit_policy_open(&v, false, 2);
     exit_policy_interrupted(&v);
-    // the run was finished
+    // the scheduler ends with exit code 0, so the run had finished before the interruption
     assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), EXIT_POLICY_LEAVE);
     assert_int_equal(v.end.code, 0);
 }
 
-// A server that a signal asks to end counts as interrupted, even if its program does not handle
-// the signal. A run continues without a worker that was asked to end.
+// If a signal asks a server to end, the run counts as interrupted, even if the server's
+// program does not handle the signal. If a worker was asked to end, the run continues
+// without it.
 static void interrupted_processes(void **state)
 {
     (void)state;

@@ -144,7 +144,7 @@ uint32_t hosts_place(const struct hosts *h, uint32_t i)
     for (uint32_t k = 0; k < h->n; k++)
         slots += h->list[k].slots;
     uint64_t left = i % slots;
-    // Round r places one process on each host with more than r slots.
+    // Round r (from 0) places one process on each host with more than r slots.
     for (uint32_t round = 0;; round++)
         for (uint32_t k = 0; k < h->n; k++) {
             if (h->list[k].slots <= round)

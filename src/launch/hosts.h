@@ -11,8 +11,8 @@
 enum { HOSTS_MAX = 4096, HOST_NAME_MAX_BYTES = 256, HOST_SLOTS_MAX = 4096 };
 
 struct host {
-    char name[HOST_NAME_MAX_BYTES]; // the host as ssh takes it: "user@host"
-    uint16_t port;                  // port of ssh; 0: as ssh is configured
+    char name[HOST_NAME_MAX_BYTES]; // the host for ssh: "host" or "user@host"
+    uint16_t port;                  // port for ssh; 0: the port of ssh's configuration
     uint32_t slots;
 };
 
@@ -25,7 +25,7 @@ int hosts_read(struct hosts *ret, const char *path, struct err *e);
 int hosts_parse(struct hosts *ret, const char *name, const char *text, struct err *e);
 void hosts_free(struct hosts *h);
 
-// Returns "host" of "user@host", for addresses.
+// Returns the host's name without "user@", for addresses.
 const char *hosts_address(const struct host *h);
 
 // Returns the host of the i-th process. Each round places one process on every host that

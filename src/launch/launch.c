@@ -24,9 +24,9 @@
 #include "os/route.h"
 #include "os/runtime_dir.h"
 
-// The time that the launcher waits before it asks processes to end (STAGE_WAIT), and then
-// before it kills them (STAGE_GENTLE). An interrupted run gets an hour, since it has a
-// pass to finish and a model to save; a later signal (os/wish.h) ends it at once.
+// How long the launcher waits before it asks processes to end (STAGE_WAIT), and then
+// before it kills them (STAGE_GENTLE). An interrupted run gets an hour, because it has a
+// pass to finish and a model to save; a second signal (os/wish.h) ends the run at once.
 // Supervisors get two seconds more than the programs that they end.
 enum {
     TOLD_SECONDS = 2,
@@ -50,15 +50,15 @@ struct run {
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
-    enum reason reason; // the reason of a failure, which the scheduler told
-    struct buf told;    // the lines about processes whose end did not end the run
-    struct buf held;    // such lines about processes that ended in the last TOLD_SECONDS
+    enum reason reason; // the reason of the failure that the scheduler has announced
+    struct buf told;    // all lines that were printed and must not be printed again
+    struct buf held;    // lines about processes that ended in the last TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
     // For each process, and last for the launcher: whether it runs; used for
     // --http-targets.
     bool *runs;
-    struct restart *restarts; // of each process
-    bool lost;                // a server was lost, with its rows
+    struct restart *restarts; // one for each process
+    bool lost;                // a server has ended, and its rows are lost
     bool targets_fail; // the file of targets could not be written, and this was logged
 };
 
@@ -71,7 +71,7 @@ static uint32_t member_of(const struct run *r, enum launch_role role, uint32_t r
                                     : 1 + r->o->servers + rank;
 }
 
-// Returns the number of the run's processes; the launcher itself comes after them.
+// Returns the number of the run's processes, which is also the launcher's index in `runs`.
 static uint32_t processes_of(const struct run *r)
 {
     return member_of(r, LAUNCH_WORKER, r->o->workers);
@@ -129,16 +129,17 @@ static bool is_said(void *ctx, const char *line)
     return false;
 }
 
-// Returns whether the error that ends the run contains the last line of this process.
+// Returns whether the error that ends the run contains the line `text` about a process
+// (after its first ": ").
 static bool is_the_end(const struct run *r, const char *text)
 {
     const char *said = strstr(text, ": ");
     return end_of(r)->code != 0 && said != NULL && strstr(end_of(r)->text, said + 2);
 }
 
-// Warns of processes that have ended without ending the run. A process that ended because
-// the run ended is not reported, because it has the same error, which launch prints at
-// its end.
+// Warns of processes that have ended although the run continues. If a process ended because
+// the run ended, it has the same error as the run, which launch prints at the end; so this
+// function does not report it.
 static void say_ended(struct run *r)
 {
     const char *line = r->held.len > 0 ? buf_str(&r->held) : NULL;
@@ -201,12 +202,13 @@ static void on_interrupted(void *ctx, bool at_once)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
         return;
     }
-    // The scheduler then makes a save and ends the other processes in order.
+    // After this signal, the scheduler makes a save and ends the other processes in order.
     processes_signal(r->processes, 0, SIGTERM);
     go_to(r, STAGE_WAIT, SAVE_SECONDS);
 }
 
-// Writes the file with the running processes for Prometheus.
+// Records whether a process runs, and writes the list of running processes for Prometheus
+// (--http-targets).
 static void tell_targets(struct run *r, uint32_t member, bool runs)
 {
     struct err e = {0};
@@ -217,7 +219,8 @@ static void tell_targets(struct run *r, uint32_t member, bool runs)
     r->targets_fail = fails;
 }
 
-// When the last process has ended, the launcher is removed from the file, too.
+// Removes a process that has ended from the file of --http-targets; with the last process,
+// also the launcher.
 static void tell_ended(struct run *r, uint32_t member)
 {
     uint32_t launcher = processes_of(r), running = 0;
@@ -238,7 +241,7 @@ static void set_restart_timer(struct run *r)
         processes_later(r->processes, next > now ? (double)(next - now) * 1e-9 : 0);
 }
 
-// Returns whether any process but this one runs.
+// Returns whether another process than `member` runs.
 static bool others_run(const struct run *r, uint32_t member)
 {
     for (uint32_t i = 0; i < processes_of(r); i++)
@@ -247,7 +250,8 @@ static bool others_run(const struct run *r, uint32_t member)
     return false;
 }
 
-// Plans to start a process again that has ended. Returns false if it is not started again.
+// Plans to start a process that has ended again. Returns false if the process must not be
+// started again.
 static bool restart_later(struct run *r, uint32_t member, const struct launch_exit *x)
 {
     char text[EXIT_POLICY_TEXT_MAX];
@@ -273,12 +277,13 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
     x.pid = supervised ? 0 : pid;
     if (supervised && code > 128 && code < 128 + NSIG && code != INTERRUPTED) {
-        x.signal = code - 128; // a supervisor reports signals so
+        x.signal = code -
+                   128; // a supervisor's exit code for a signal is 128 + its number
         x.code = 0;
     }
     launch_facts_ended(r->o->facts, member, x.code, x.signal);
     if (r->interrupted && member != 0)
-        return; // the processes were asked to end
+        return; // the interrupted run has asked the processes to end
     char text[EXIT_POLICY_TEXT_MAX];
     if (restart_later(r, member, &x))
         return;
@@ -289,8 +294,8 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
             (void)buf_printf(&r->held, "%s\n", exit_policy_describe(&x, text));
             if (number != 0)
-                // A killed process did not end because the run had ended,
-                // so its end is reported.
+                // A process that was killed did not end because of the run's end, so it is
+                // reported at once.
                 say_ended(r);
             else
                 processes_timer(r->processes, TOLD_SECONDS);
@@ -308,7 +313,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     case EXIT_POLICY_LEAVE:
         go_to(r, STAGE_WAIT, LEAVE_SECONDS);
         break;
-    case EXIT_POLICY_END: // no scheduler is left that could end the other processes
+    case EXIT_POLICY_END: // the scheduler cannot end the other processes
         if (!r->o->program)
             go_to(r, STAGE_GENTLE, TOLD_SECONDS);
         else if (r->stage == STAGE_RUN)
@@ -339,7 +344,7 @@ static void tell_began(struct run *r, enum launch_role role, uint32_t rank)
     launch_facts_began(r->o->facts, member, processes_pid(r->processes, member),
                        host != NULL ? host->name : NULL);
     restart_began(&r->restarts[member], clock_ns());
-    r->runs[processes_of(r)] = true; // the launcher
+    r->runs[processes_of(r)] = true; // the launcher itself runs
     tell_targets(r, member, true);
 }
 
@@ -387,7 +392,8 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
     return rc;
 }
 
-// Starts the processes whose time has come. If the run is about to end, none is started.
+// Starts the processes that are due to be started again. If the run is about to end, starts
+// none.
 static void on_later(void *ctx)
 {
     struct run *r = ctx;
@@ -416,8 +422,8 @@ static int start_members(struct run *r, struct err *e)
     return 0;
 }
 
-// Gets the file for the scheduler's address. Runs of the same name have files with
-// different ports.
+// Gets the path of the file for the scheduler's address. The path contains the port, so that
+// runs of the same name have different files.
 static int address_file(const struct run *r, char ret[FILE_PATH_MAX], struct err *e)
 {
     char dir[FILE_PATH_MAX], host[PLAN_ADDRESS_MAX], name[128];
@@ -458,7 +464,7 @@ static void unpublish(const struct run *r)
     struct buf b = BUF_INIT(PLAN_ADDRESS_MAX);
     if (r->address_file[0] != 0 && file_read(r->address_file, &b, NULL) == 0 &&
         strcmp(buf_str(&b), r->plan.scheduler) == 0)
-        (void)disk_remove(r->address_file); // another run may have replaced it
+        (void)disk_remove(r->address_file); // it still has the address of this run
     buf_free(&b);
 }
 
@@ -481,7 +487,7 @@ static void on_announced(void *ctx, uint32_t member, const char *line)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
 }
 
-// The launcher has a log of its own, because only the launcher knows why processes ended.
+// Opens the launcher's own log: only the launcher knows why processes ended.
 static int open_log(const char *dir, struct err *e)
 {
     char path[FILE_PATH_MAX];
@@ -508,7 +514,7 @@ static int launch_begin(struct run *r, struct err *e)
         TRY(copy_workspace(&r->plan, e));
     TRY(processes_open(&r->processes, &h, e));
     for (size_t i = 0; i < r->o->wraps.n && isatty(STDIN_FILENO); i++)
-        signal(SIGINT, SIG_IGN); // leave Ctrl-C to the debugger
+        signal(SIGINT, SIG_IGN); // only the debugger handles Ctrl-C
     TRY(start_role(r, LAUNCH_SCHEDULER, 0, e));
     return r->o->program ? start_members(r, e) : 0;
 }

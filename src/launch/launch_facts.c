@@ -15,7 +15,7 @@ enum state { WAITING, RUNNING, ENDED };
 struct process {
     enum state state;
     int pid, code, signal;
-    uint64_t began; // number of times that the process was started
+    uint64_t began; // how often the process was started
     char host[HOST_MAX];
 };
 
@@ -106,7 +106,7 @@ static void put_process(const struct process *p, struct json_out *to)
         json_out_text(to, "host", p->host[0] != '\0' ? p->host : NULL);
     }
     if (p->state == ENDED) {
-        // shells report a signal as 128 plus its number
+        // as in shells, the code for a signal is 128 plus the signal's number
         json_out_i64(to, "code", p->signal != 0 ? 128 + p->signal : p->code);
         if (p->signal != 0)
             json_out_i64(to, "signal", p->signal);

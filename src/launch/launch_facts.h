@@ -15,7 +15,7 @@
 
 struct launch_facts;
 
-// Opens the facts of a scheduler and these numbers of servers and workers.
+// Opens the facts about a run with one scheduler, `servers` servers and `workers` workers.
 int launch_facts_open(struct launch_facts **ret, uint32_t servers, uint32_t workers,
                       struct err *e);
 void launch_facts_close(struct launch_facts *f);
@@ -27,7 +27,7 @@ void launch_facts_began(struct launch_facts *f, uint32_t member, int pid,
                         const char *host);
 void launch_facts_ended(struct launch_facts *f, uint32_t member, int code, int signal);
 
-// Writes the member "processes", a list.
+// Writes the JSON member "processes", a list of all processes.
 void launch_facts_put(struct launch_facts *f, struct json_out *to);
 
 #endif

@@ -38,7 +38,7 @@ static void tells_each_process(void **state)
     launch_facts_began(f, 0, 10, NULL);
     launch_facts_began(f, 1, 11, "h");
     launch_facts_began(f, 2, 12, NULL);
-    launch_facts_began(f, 99, 12, NULL); // there is no such process
+    launch_facts_began(f, 99, 12, NULL); // ignored: there is no process 99
     launch_facts_ended(f, 1, 4, 0);
     launch_facts_ended(f, 2, 0, 9);
     prints(f, "{\"processes\":[{\"name\":\"scheduler\",\"role\":\"scheduler\",\"state\":"
@@ -74,7 +74,8 @@ static void *run(void *facts)
     return NULL;
 }
 
-// The thread sanitizer finds races here.
+// One thread changes the facts while another one reads them. The thread sanitizer would
+// find a race.
 static void is_read_while_it_changes(void **state)
 {
     (void)state;

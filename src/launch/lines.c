@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "os/log.h"
 
-enum { HELD_MAX = 4096 }; // bytes of a line that may be held
+enum { HELD_MAX = 4096 }; // the most bytes of a line that may be held
 
 void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
                 const char *log_path)
@@ -21,12 +21,12 @@ void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
 
 static bool write_line(FILE *to, const char *prefix, const char *line, size_t n)
 {
-    // stdio writes the whole line in one call, if it fits, so that lines of other
-    // processes do not mix in.
+    // stdio writes a line that fits its buffer with one system call, so lines of different
+    // processes do not mix.
     return fprintf(to, "%s%.*s\n", prefix, (int)n, line) >= 0 && fflush(to) == 0;
 }
 
-// Writes a line of a log file: JSON has the time already, and text gets it in front.
+// Writes a line of a log file. Text gets the time in front; JSON already has the time.
 static bool write_log(const struct lines *l, const char *line, size_t n)
 {
     char time[LOG_TIME_BYTES], front[LOG_TIME_BYTES + 1] = "";
@@ -37,7 +37,7 @@ static bool write_log(const struct lines *l, const char *line, size_t n)
     return write_line(l->log, front, line, n);
 }
 
-// A line in the form in which it is written, and its text for people.
+// A line as it is written, and its text for people (the message, if the line is JSON).
 struct shown {
     const char *line, *text;
     size_t n, n_text;
@@ -74,7 +74,7 @@ static void put_line(struct lines *l, const char *line, size_t n)
     bool held = l->holds != NULL && s.n < HELD_MAX && l->holds(s.text, s.n_text) &&
                 buf_printf(&l->held, "%.*s\n", (int)s.n, s.line) == 0;
     if (!held && l->to != NULL)
-        // main reports errors of standard output
+        // the error is ignored, because main reports errors of standard output
         (void)write_line(l->to, l->json == NULL ? l->prefix : "", s.line, s.n);
     if (l->log != NULL && !write_log(l, s.line, s.n)) {
         err_sys(&l->failed, TUG_EIO, "cannot write the log '%s'", l->log_path);
@@ -102,7 +102,7 @@ int lines_add(struct lines *l, const char *bytes, size_t n)
             return 0;
         put_line(l, l->part.data != NULL ? l->part.data : "", l->part.len);
         buf_clear(&l->part);
-        if (!cut) { // skip the newline
+        if (!cut) { // the line ended with a newline, which is skipped
             bytes++;
             n--;
         }

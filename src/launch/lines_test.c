@@ -12,7 +12,7 @@
 #include "kit/test.h"
 #include "launch/argv.h"
 
-// Returns the output if `text` arrives in pieces of n bytes.
+// Returns what lines_add writes if `text` arrives in chunks of n bytes.
 static char *passed(const char *text, size_t n, char last[512])
 {
     static char out[3 * LINES_MAX];
@@ -56,7 +56,7 @@ static bool is_ab(void *ctx, const char *line)
     return strcmp(line, "ab") == 0;
 }
 
-// Held lines are written later or never, but `last` gets the last line at once.
+// Held lines are written later or never. `last` gets a held line at once.
 static void lines_are_held(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void lines_are_held(void **state)
     lines_close(&l);
     assert_string_equal(l.last, "ad");
     lines_say_held(&l, is_ab, &asked);
-    lines_say_held(&l, is_ab, &asked); // no line is left
+    lines_say_held(&l, is_ab, &asked); // does nothing: no held line is left
     assert_int_equal(asked, 3);
     rewind(f);
     out[fread(out, 1, sizeof(out) - 1, f)] = 0;
@@ -79,8 +79,8 @@ static void lines_are_held(void **state)
     fclose(f);
 }
 
-// In JSON, log lines are passed on unchanged and other lines become messages; the text of
-// a line's message decides whether the line is held.
+// If lines are written as JSON, JSON log lines are written unchanged, and other lines become
+// messages. The text of the message decides whether the line is held.
 static void lines_of_json(void **state)
 {
     (void)state;
@@ -128,8 +128,8 @@ static void long_lines_are_cut(void **state)
     }
 }
 
-// Each line of a log file begins with the time, also that of a program, and the other
-// output has none.
+// Each line of a log file begins with the time, even a line that a program wrote without
+// one. The same lines in the other output get no time.
 static void times_in_the_log(void **state)
 {
     (void)state;
@@ -157,7 +157,8 @@ static void times_in_the_log(void **state)
     fclose(log);
 }
 
-// A log that is full is reported once, and the other output continues.
+// If a log file cannot be written, the error is reported once, and the other output
+// continues.
 static void full_log(void **state)
 {
     (void)state;
@@ -167,11 +168,11 @@ static void full_log(void **state)
     struct lines l;
     lines_open(&l, "", to, full, "log");
     assert_int_equal(lines_add(&l, "one\ntwo\n", 8), 0);
-    assert_null(l.log); // given up after its first failed write, so reported once
+    assert_null(l.log); // closed to further lines after the first failed write
     assert_int_equal(l.failed.code, TUG_EIO);
     assert_non_null(strstr(l.failed.text, "cannot write the log 'log': No space left"));
     lines_close(&l);
-    assert_int_equal(ftell(to), 8); // the other output has everything
+    assert_int_equal(ftell(to), 8); // the other output has both lines
     fclose(to);
     fclose(full);
 }
@@ -208,7 +209,7 @@ static const char *find(const struct argv *w, const char *name)
     const char *found = NULL;
     for (size_t i = 0; i < w->n; i++)
         if (strncmp(w->at[i], name, strlen(name)) == 0) {
-            assert_null(found); // occurs only once
+            assert_null(found); // a variable occurs only once
             found = w->at[i];
         }
     return found;

@@ -18,13 +18,13 @@
 #include "os/route.h"
 #include "os/runtime_dir.h"
 
-#define STATE_ENDS ".state" // of the names of states of schedulers
+#define STATE_ENDS ".state" // the end of the names of schedulers' states
 enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 
 // ---------------------------------------------------------------- the whole run
 
-// Returns whether processes may poll, which helps only if each process has a core of its
-// own.
+// Returns whether processes may poll for messages instead of sleeping, which helps only if
+// each process has a core of its own.
 static bool may_spin(const struct launch_options *o)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -46,7 +46,7 @@ static int find_host(struct plan *p, struct err *e)
 }
 
 // Chooses a port and holds it until the run has ended. Otherwise the system could give
-// the port to another process before a role listens there.
+// the port to another process before the process of this run listens at it.
 static int hold_port(struct plan *p, const char *host, uint16_t *ret, struct err *e)
 {
     TRY(route_hold_port(host, ret, &p->held[p->n_held], e));
@@ -76,8 +76,8 @@ static int choose_ports(struct plan *p, struct err *e)
     return 0;
 }
 
-// Returns whether Unix sockets may be used: on this machine, between processes of this
-// user, without certificates that identify peers.
+// Returns whether processes may use Unix sockets: only if all run on this machine, by the
+// same user, and no certificates are to identify peers.
 static bool may_use_sockets(const struct plan *p)
 {
     const struct launch_options *o = p->o;
@@ -86,7 +86,8 @@ static bool may_use_sockets(const struct plan *p)
            (strncmp(p->host, "127.", 4) == 0 || strcmp(p->host, "::1") == 0);
 }
 
-// Computes the scheduler's address before it runs, for a program's environment.
+// Computes the scheduler's address before the scheduler runs, because the environment of
+// programs contains the address.
 static int foresee_address(struct plan *p, struct err *e)
 {
     char tcp[PLAN_ADDRESS_MAX], local[VAN_ADDRESS_MAX];
@@ -105,7 +106,8 @@ static int foresee_address(struct plan *p, struct err *e)
     return err_set(e, TUG_EUSAGE, "--host: the name is too long");
 }
 
-// Removes the state of a launcher that was killed, unless a scheduler still has it.
+// Removes the state of a run whose launcher was killed, unless a scheduler still uses the
+// state.
 static void sweep_state(void *ctx, const char *path)
 {
     const char *pid = strrchr(path, '-');
@@ -120,8 +122,8 @@ static void sweep_state(void *ctx, const char *path)
     file_unlock_dir(lock);
 }
 
-// The state of the scheduler is of use only while the launcher lives, so it lies in the
-// user's runtime directory, and is removed at the end.
+// Chooses the directory of the scheduler's state: below the user's runtime directory. The
+// state is needed only while the launcher runs, and is removed at the end.
 static int choose_state(struct plan *p, struct err *e)
 {
     char dir[FILE_PATH_MAX], name[128];
@@ -131,7 +133,8 @@ static int choose_state(struct plan *p, struct err *e)
     runtime_dir_list_in(dir, "", STATE_ENDS, sweep_state, NULL);
     snprintf(name, sizeof(name), "%.60s-%ld" STATE_ENDS, p->o->cluster, (long)getpid());
     TRY(file_join(p->state, dir, name, e));
-    return file_remove_tree(p->state, e); // the state of an earlier attempt
+    // A launcher that was killed may have had the same pid and left its state.
+    return file_remove_tree(p->state, e);
 }
 
 int plan_open(struct plan *p, const struct launch_options *o, struct err *e)
@@ -270,7 +273,7 @@ static int add_member(struct argv *w, const struct plan *p, enum launch_role rol
     return argv_add(w, "--sparse-loops=%u", o->sparse_loops);
 }
 
-// Adds the process's own command, without its wrapper (ssh).
+// Adds the command of a process, without the ssh command that may run it.
 static int add_command(struct argv *w, const struct plan *p, enum launch_role role,
                        uint32_t rank)
 {
@@ -288,8 +291,8 @@ static int add_command(struct argv *w, const struct plan *p, enum launch_role ro
 
 // ---------------------------------------------------------------- environments
 
-// Returns whether the variable describes a cluster to this process. Such variables are
-// not passed on to the started processes.
+// Returns whether an environment variable of the launcher describes a cluster. Processes of
+// the run do not get such variables.
 static int is_of_a_cluster(const char *name_value)
 {
     static const char *const beginnings[] = {
@@ -361,7 +364,7 @@ static int set_program(struct argv *env, const struct plan *p, enum launch_role 
     return set_paddle(env, p, role, rank, host);
 }
 
-// ---------------------------------------------------------------- where it runs
+// ------------------------------------------------------- processes on this and other hosts
 
 static int add_local(struct argv *argv, const struct plan *p, enum launch_role role,
                      uint32_t rank)
@@ -371,7 +374,7 @@ static int add_local(struct argv *argv, const struct plan *p, enum launch_role r
         return add_wrap(argv, wrap);
     TRY(argv_add(argv, "%s", p->o->tug));
     TRY(argv_add(argv, "launch"));
-    // A program may start other processes, which only a supervisor can end.
+    // A program may start further processes, which only a supervisor can end.
     if (p->o->program)
         TRY(argv_add(argv, "--supervise"));
     else
@@ -431,8 +434,8 @@ static int make_remote(const struct plan *p, const struct host *h, enum launch_r
         rc = argv_add(argv, "%s", text);
     buf_free(&b);
     argv_free(&command);
-    // The role's variables are in the command; ssh itself runs with the variables of this
-    // process.
+    // The variables of the process on the other host are in the command. ssh itself gets the
+    // variables of the launcher.
     argv_free(env);
     return rc == 0 ? argv_environment(env, is_of_a_cluster) : rc;
 }

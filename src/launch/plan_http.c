@@ -26,7 +26,7 @@ int plan_http_choose(struct plan *p, struct err *e)
     if (p->http_ports == NULL)
         return err_nomem(e, "the ports");
     p->http_ports[0] = port;
-    // The ports are held until the run has ended, so that no other process takes them.
+    // Holds the ports until the run has ended, so that no process outside the run takes them.
     for (uint32_t i = port == 0 ? 0 : 1; i < n && (i == 0 || p->hosts.n == 0); i++) {
         TRY(route_hold_port(p->http_host, &p->http_ports[i], &p->held[p->n_held], e));
         p->n_held++;
@@ -58,8 +58,8 @@ int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
     uint32_t i = role == LAUNCH_SCHEDULER ? 0
                  : role == LAUNCH_SERVER  ? 1 + rank
                                           : 1 + p->o->servers + rank;
-    // With --hosts, only the scheduler gets a page, because another machine's loopback
-    // address cannot be reached from here.
+    // With --hosts, only the scheduler gets a page, because this machine cannot reach a
+    // loopback address of another machine.
     if (p->o->http == NULL || (i > 0 && p->hosts.n > 0))
         return 0;
     TRY(add_file(w, "http-cert", p->o->http_cert));

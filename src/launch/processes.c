@@ -28,13 +28,14 @@ struct member {
     uv_process_t process;
     uv_pipe_t pipes[PIPES];
     bool used[PIPES];
-    uint32_t open; // open handles: the pipes that are read, and the process
+    uint32_t
+        open; // number of open handles: of the pipes that are read, and of the process
     bool raw, alive, started;
     int code, signal;
     char prefix[48];
     struct lines out, err;
     struct log_origin origin;
-    struct buf announcement; // the begin of an announced line whose end has not arrived
+    struct buf announcement; // the beginning of an announced line, until its end arrives
     struct buf input;
     uv_write_t write;
     FILE *log;
@@ -47,12 +48,12 @@ struct processes {
     uv_timer_t timer, later;
     uv_signal_t signals[3];
     struct wish wish;
-    bool nohup; // SIGHUP does not end the run
+    bool nohup; // SIGHUP was ignored at the start, so it does not end the run
     bool had_terminal;
     struct member **members;
     uint32_t n, alive;
-    bool waits;          // `later` is set; it counts as alive
-    struct member **old; // processes that have ended and were started again
+    bool waits;          // the timer `later` is set; it counts in `alive`
+    struct member **old; // ended processes, which `members` has again as new ones
     uint32_t n_old;
     char chunk[64 << 10];
 };
@@ -72,8 +73,8 @@ static void on_later(uv_timer_t *t)
         uv_stop(&c->loop);
 }
 
-// Opens the log files again, also the launcher's own, since a rotation has renamed them;
-// returns whether there are any.
+// Opens the log files again, also the launcher's own, because a log rotation has renamed
+// them. Returns whether there are log files.
 static bool reopen_logs(struct processes *c)
 {
     bool any = log_has_file();
@@ -89,7 +90,7 @@ static bool reopen_logs(struct processes *c)
             log_warn("%s; messages still go to the earlier file", e.text);
             continue;
         }
-        (void)dup3(fd, fileno(m->log), O_CLOEXEC); // every line was flushed
+        (void)dup3(fd, fileno(m->log), O_CLOEXEC); // the FILE's buffer is empty here
         close(fd);
     }
     return any;
@@ -108,9 +109,9 @@ static void on_signal(uv_signal_t *s, int number)
         c->handler.interrupted(c->handler.ctx, said == WISH_AT_ONCE);
 }
 
-// Returns whether the signal is ignored because nohup did so: the run then outlives the
-// terminal. A shell without job control makes programs started with `&` ignore SIGINT,
-// too, but that must still end the run.
+// Returns whether the signal is SIGHUP and is ignored, as nohup makes it: the run then
+// continues without its terminal. An ignored SIGINT does not count, because shells without
+// job control make programs that are started with `&` ignore it; SIGINT still ends the run.
 static bool is_ignored(int number)
 {
     struct sigaction now;
@@ -146,7 +147,7 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
         uv_signal_start(&c->signals[i], on_signal, numbers[i]);
         uv_unref((uv_handle_t *)&c->signals[i]);
     }
-    // Writes to a process that does not read its input must not end this process.
+    // Without this, writing to a process that has closed its input would end the launcher.
     signal(SIGPIPE, SIG_IGN);
     *ret = c;
     return 0;
@@ -200,7 +201,8 @@ int processes_logs(const struct processes *c, struct err *e)
     return 0;
 }
 
-// Counts a handle of the process as done; when all are, reports its end.
+// Called when one of a process's handles was closed. After the last one, reports the end of
+// the process.
 static void one_done(struct member *m)
 {
     struct processes *c = m->processes;
@@ -228,7 +230,7 @@ static void on_ended(uv_process_t *p, int64_t code, int signal_number)
     struct member *m = p->data;
     m->code = (int)code;
     m->signal = signal_number;
-    // Kills the processes that the ended process has started and left behind.
+    // Kills processes that the ended process has started and that still run.
     if (m->started)
         kill(-p->pid, SIGKILL);
     uv_close((uv_handle_t *)p, on_process_closed);
@@ -277,7 +279,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
         bool out = s == (uv_stream_t *)&m->pipes[OUT];
         rc = lines_add(out ? &m->out : &m->err, b->base, (size_t)n);
     }
-    if (rc != 0) // if memory is short, the output is dropped and the run continues
+    if (rc != 0) // memory is short: drops the output, and the run continues
         uv_close((uv_handle_t *)s, on_pipe_closed);
 }
 
@@ -411,7 +413,7 @@ int processes_start(struct processes *c, const struct processes_process *p, stru
     if (m == NULL)
         return err_nomem(e, p->name);
     m->number = c->n;
-    c->members[c->n++] = m; // freed with all others, even after an error
+    c->members[c->n++] = m; // processes_close frees it, even after an error
     return start_member(c, p, m, e);
 }
 
@@ -422,7 +424,8 @@ int processes_start_again(struct processes *c, uint32_t member,
     if (m == NULL)
         return err_nomem(e, p->name);
     m->number = member;
-    // The last handle of the old process may still be closing, so it is freed at the end.
+    // The last handle of the old process may still be open, so the old struct is freed only
+    // by processes_close.
     c->old[c->n_old++] = c->members[member];
     c->members[member] = m;
     return start_member(c, p, m, e);
@@ -434,7 +437,7 @@ void processes_signal(struct processes *c, uint32_t member, int number)
     if (!m->alive || uv_is_closing((uv_handle_t *)&m->process))
         return;
     int pid = (int)m->process.pid;
-    // A debugger's process is in the launcher's session.
+    // A debugger's process has no process group of its own, so only it gets the signal.
     kill(m->started ? -pid : pid, number);
 }
 

@@ -18,31 +18,31 @@ struct processes;
 
 struct processes_handler {
     void *ctx;
-    // Called when a process has ended and all its output was passed on.
+    // Called when a process has ended and all its output was written.
     void (*ended)(void *ctx, uint32_t member, int pid, int code, int signal,
                   const char *said);
     // Called with each line that a process writes to its descriptor
     // PROCESSES_ANNOUNCE_FD.
     void (*announced)(void *ctx, uint32_t member, const char *line);
     // Called when the launcher gets SIGINT, SIGTERM or SIGHUP: once for signals that
-    // count as one request (os/wish.h), and again for each later one, with at_once. Not
-    // called for a SIGHUP that opens the log files again.
+    // count as one request (os/wish.h), and again, with at_once, for each later request.
+    // Not called for a SIGHUP that makes the launcher open the log files again.
     void (*interrupted)(void *ctx, bool at_once);
-    void (*timer)(void *ctx); // called by processes_timer
-    void (*later)(void *ctx); // called by processes_later
+    void (*timer)(void *ctx); // called after the time of processes_timer
+    void (*later)(void *ctx); // called after the time of processes_later
 };
 
 enum { PROCESSES_ANNOUNCE_FD = 3 };
 
-// The line that a failing process announces: this word and the number of an
-// enum reason (base/err.h).
+// A process that fails announces a line with this word and the number of an enum reason
+// (base/err.h).
 #define PROCESSES_REASON "reason "
 
 enum processes_output {
-    PROCESSES_LINES,    // both outputs are passed on line by line, with the prefix
-    PROCESSES_RAW,      // standard output unchanged, since it is a result
-    PROCESSES_TERMINAL, // uses the launcher's standard input, output and error: a
-                        // debugger
+    PROCESSES_LINES, // standard output and error are written line by line, with the prefix
+    PROCESSES_RAW,   // as PROCESSES_LINES, but standard output, a result, stays unchanged
+    PROCESSES_TERMINAL, // for a debugger: the process has the launcher's standard input,
+                        // output and error
 };
 
 struct processes_process {
@@ -50,17 +50,17 @@ struct processes_process {
     const char *const *argv; // ends with NULL
     const char *const *env;  // the whole environment; ends with NULL
     enum processes_output output;
-    // Where standard output goes with PROCESSES_LINES: true: standard output; false:
-    // standard error.
+    // With PROCESSES_LINES: whether the lines of standard output are written to standard
+    // output (else to standard error).
     bool lines_to_stdout;
     bool announces;
-    // Written to its standard input, which then stays open as long as the launcher lives.
-    // NULL: /dev/null.
+    // Text for the process's standard input, which then stays open as long as the launcher
+    // lives. NULL: standard input is /dev/null.
     const char *input;
     size_t n_input;
     const char *log; // file for all output of the process; NULL: none
-    bool again;      // the file has the output of the process before, which stays
-    bool json;       // lines are written as JSON (lines.h), of this role and rank:
+    bool again;      // the process is started again: its output is appended to the file
+    bool json;       // lines are written as JSON (lines.h) with this role and rank:
     const char *role;
     int rank;
     // Gets the lines of standard error (lines.h); NULL: not called.
@@ -69,14 +69,14 @@ struct processes_process {
 
 int processes_open(struct processes **ret, const struct processes_handler *h,
                    struct err *e);
-// Kills the processes that are still running; `c` may be NULL.
+// Kills the processes that still run, and frees the memory. `c` may be NULL.
 void processes_close(struct processes *c);
 
 // Starts a process. Processes are numbered from 0 in the order of their start. The memory
 // that *p points to is copied.
 int processes_start(struct processes *c, const struct processes_process *p,
                     struct err *e);
-// Starts a process, which has ended, once more under its number.
+// Starts process number `member`, which has ended, again.
 int processes_start_again(struct processes *c, uint32_t member,
                           const struct processes_process *p, struct err *e);
 // Sends a signal to the process if it still lives.
@@ -88,14 +88,15 @@ bool processes_has(const struct processes *c, uint32_t member);
 // Calls `said` for the held lines of a process (lines.h).
 void processes_say_held(struct processes *c, uint32_t member,
                         bool (*said)(void *ctx, const char *line), void *ctx);
-// Kills all processes; does not wait for other processes that keep their outputs open.
+// Kills all processes. Closes their outputs without waiting for processes that they have
+// started and that still have the outputs open.
 void processes_kill_all(struct processes *c);
 
-// Sets the only timer: a later call replaces the time.
+// Calls handler.timer once, after this time. A second call replaces the time.
 void processes_timer(struct processes *c, double seconds);
 
-// Calls handler.later after this time, once; a later call replaces the time.
-// processes_run does not return before this call of the handler.
+// Calls handler.later once, after this time. A second call replaces the time.
+// processes_run does not return before it has called handler.later.
 void processes_later(struct processes *c, double seconds);
 
 // Runs until all processes have ended.

@@ -22,15 +22,15 @@ enum { RESTART_MOST_SECONDS = 30, RESTART_CALM_SECONDS = 60 };
 struct restart {
     uint32_t times; // how often the process was started again
     uint64_t began_ns;
-    double delay;    // before the last restart, in seconds; 0: none yet
-    uint64_t due_ns; // time at which it is started again; 0: it is not
+    double delay;    // delay before the last restart, in seconds; 0: no restart yet
+    uint64_t due_ns; // time at which the process is to be started again; 0: it is not
 };
 
 // Records that a process has begun.
 void restart_began(struct restart *r, uint64_t now_ns);
 
-// Decides about a process that has ended, which may be started again `limit` times. Returns
-// whether it will be, and if so counts the restart and sets its time, r->due_ns.
+// Decides whether a process that has ended is started again, which may happen `limit`
+// times. If so, counts the restart, sets its time r->due_ns, and returns true.
 bool restart_plan(struct restart *r, const struct launch_exit *x, uint32_t limit,
                   uint64_t now_ns);
 

@@ -291,8 +291,8 @@ static int set_data(struct training *t, struct err *e)
     return 0;
 }
 
-// Sets the option `valid` from the call's validation data. A path without a slash gets
-// one, because "0.1" would otherwise be a fraction.
+// Sets the option `valid` from the call's validation data. A relative path gets "./" in
+// front, because a path such as "0.1" would be read as a fraction.
 static int set_valid(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->valid;

@@ -413,8 +413,8 @@ static void test_dump(void **state)
     check(tug_client_close(c));
 }
 
-// Whole rows have weights, statistics and states; a dump has only the weights. Two of the
-// rows are in the same partition.
+// This table's pulls return only weights, but a dump gets whole rows, with states. The dump
+// must have only the weights, also of the second of two rows in one partition.
 static void test_dump_of_whole_rows(void **state)
 {
     (void)state;
