@@ -80,8 +80,8 @@ static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const
                      size_t present, float *out, float *in)
 {
     size_t row = fields * k;
-    uint64_t said =
-        0; // bit f: field f < 64 has had a feature. Sums of fields >= 64 are cleared first
+    // Bit f: field f < 64 has had a feature. Sums of fields >= 64 are cleared first.
+    uint64_t said = 0;
     for (size_t i = 0; i < present; i++) {
         if (nth(list, i) >= 64)
             memset(out + nth(list, i) * row, 0, row * sizeof(float));
@@ -176,8 +176,8 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
         for (; c + 8 <= row; c += 8)
             store_8(g + c,
                     ffm_grad_8(load_8(met + c), load_8(v + c), c, own, k, eu, minus));
-        if (c <
-            row) // also overwrites padding, or the next gradient, which is written later
+        // Also overwrites padding, or the next gradient, which is written later.
+        if (c < row)
             store_8(g + c, ffm_grad_8(load_first(met + c, row - c),
                                       load_first(v + c, row - c), c, own, k, eu, minus));
     }

@@ -60,8 +60,8 @@ static int copy_to(const struct plan *p, const struct host *h, struct err *e)
 int copy_workspace(const struct plan *p, struct err *e)
 {
     for (uint32_t i = 0; i < p->hosts.n; i++) {
-        bool again =
-            false; // whether an earlier line of the hosts file names the same host
+        // Whether an earlier line of the hosts file names the same host.
+        bool again = false;
         for (uint32_t k = 0; k < i; k++)
             again |= strcmp(p->hosts.list[k].name, p->hosts.list[i].name) == 0 &&
                      p->hosts.list[k].port == p->hosts.list[i].port;

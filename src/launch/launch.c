@@ -277,8 +277,8 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
     x.pid = supervised ? 0 : pid;
     if (supervised && code > 128 && code < 128 + NSIG && code != INTERRUPTED) {
-        x.signal = code -
-                   128; // a supervisor's exit code for a signal is 128 + its number
+        // A supervisor's exit code for a signal is 128 + its number.
+        x.signal = code - 128;
         x.code = 0;
     }
     launch_facts_ended(r->o->facts, member, x.code, x.signal);

@@ -28,8 +28,8 @@ struct member {
     uv_process_t process;
     uv_pipe_t pipes[PIPES];
     bool used[PIPES];
-    uint32_t
-        open; // number of open handles: of the pipes that are read, and of the process
+    // Number of open handles: of the pipes that are read, and of the process.
+    uint32_t open;
     bool raw, alive, started;
     int code, signal;
     char prefix[48];

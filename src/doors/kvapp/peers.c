@@ -123,8 +123,7 @@ static int32_t priority_of(const struct kv_part *p)
 static void line_up(struct kv_peer *p, struct kv_part *part)
 {
     part->queued = true;
-    if (part->number !=
-        0) // the part was sent before, so it is sent again before all new parts
+    if (part->number != 0) // was sent before: it is sent again before all new parts
         kv_line_put_at_once(&p->line, &part->in_line, part->number);
     else
         kv_line_put(&p->line, &part->in_line, priority_of(part));
@@ -367,8 +366,8 @@ void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct 
         line_up_all(n, p);
         note_links(n, p);
     }
-    give_up_parts(n, NULL, a,
-                  why); // parts that the program itself sends, and has not sent yet
+    // Ends parts that the program itself sends, and has not sent yet.
+    give_up_parts(n, NULL, a, why);
     van_wake(n->van);
 }
 

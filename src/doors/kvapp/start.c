@@ -163,8 +163,8 @@ static void end_callbacks(struct tug_node *n)
     for (struct tug_app *a = n->apps; a != NULL; a = a->next)
         a->closing = true;
     pump_leave(n->pump);
-    while (!pump_wait(n->pump, runs_nothing, n,
-                      VAN_NEVER)) // interrupted, or the van has failed: wait again
+    // If pump_wait was interrupted, or the van has failed, waits again.
+    while (!pump_wait(n->pump, runs_nothing, n, VAN_NEVER))
         sched_yield();
 }
 

@@ -112,9 +112,9 @@ struct tug_kvstore {
     uint32_t rank, workers, servers;
     struct kvs_place *places; // the servers by rank
     uint64_t pushes;          // number of pushes sent
-    size_t under_way;         // number of pieces of pushes in flight
-    uint32_t warned; // number of warnings about long waits; each doubles the time to the
-                     // next warning
+    size_t under_way; // number of pieces of pushes whose end was not waited for yet
+    uint32_t warned;  // number of warnings about long waits; each doubles the time to the
+                      // next warning
     bool recovers;
     struct kvs_reply *replies;
     // Error of a wait that was given up, after which the store has ended.

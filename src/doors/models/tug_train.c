@@ -134,9 +134,9 @@ static enum train_resume resumes_as(const struct training *t)
 static int train_check(struct training *t, struct err *e)
 {
     TRY(train_parse(t, NULL, e));
+    // With resume=auto, the save may be missing.
     bool from_save = t->m->from[0] != '\0' || t->values.resume == TRAIN_RESUME ||
-                     t->values.init_from !=
-                         NULL; // with resume=auto the save may be missing
+                     t->values.init_from != NULL;
     if (!options_given(t->options, "format") && !from_save) {
         const struct train_options *o = &t->parsed;
         bool names = o->label != NULL || o->drop != NULL || o->numeric != NULL ||

@@ -479,8 +479,8 @@ int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
     assert(!pump_working(c->pump)); // calls_enter has checked it
     if (!pump_wait(c->pump, request_over, &w, deadline(c, seconds))) {
         pump_enter(c->pump);
-        client_cancel(c->client,
-                      ts); // a late answer would be written to `w`, which ends here
+        // A late answer would be written to `w`, which ends here.
+        client_cancel(c->client, ts);
         pump_leave(c->pump);
         if (interrupt_came())
             return err_set(last_error(), TUG_EINTERRUPTED,

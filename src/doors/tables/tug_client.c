@@ -68,8 +68,8 @@ static int read_environment(struct tug_client *c, struct err *e)
     // A client joins as a worker, whatever role the environment gives this process.
     struct tug_node_options o = {
         .role = TUG_GROUP_WORKERS,
-        .servers = c->o.scheduler !=
-                   NULL, // 1: with an address, the environment need not give the numbers
+        // 1: with an address, the environment need not give the numbers of nodes.
+        .servers = c->o.scheduler != NULL,
         .workers = c->o.scheduler != NULL,
         .scheduler = c->o.scheduler,
         .cluster = c->o.cluster,

@@ -58,8 +58,8 @@ static void batches(void **state)
         for (int i = 0; i < ALL; i++)
             assert_true(values[i] == (i < W ? 0.5f : 0) - (float)(step * i));
     }
-    check(tug_dense_start_batch(
-        d)); // in this batch, variable 0 gets no gradient and keeps its values
+    // In this batch, variable 0 gets no gradient and keeps its values.
+    check(tug_dense_start_batch(d));
     check(tug_dense_update(d, 1, gradient + W));
     check(tug_dense_finish_batch(d, values));
     assert_true(values[2] == 0.5f - 6 && values[W] == -4 * W);
