@@ -87,8 +87,8 @@ static bool make_head(struct etcd_journal *j, const struct log_part *p)
            etcd_add_text(b, "range_end", to) == 0 && buf_add(b, "}}", 2) == 0;
 }
 
-// Ends the transaction. If its conditions do not hold, the answer has the leader and the
-// head.
+// Ends the transaction. If its conditions do not hold, etcd's answer has the keys `leader`
+// and `head`.
 static bool make_end(struct etcd_journal *j)
 {
     char leader[ETCD_KEY_MAX], head[ETCD_KEY_MAX];

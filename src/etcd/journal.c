@@ -49,7 +49,7 @@ static void *writer_main(void *arg)
         struct err why = {0};
         bool replaces = j->replaces;
         pthread_mutex_unlock(&j->mutex);
-        // The group belongs to this thread until `busy` is false.
+        // j->todo is used only by this thread until `busy` is false.
         int rc = etcd_group_write(j, j->todo.data, j->todo.len, replaces, &why);
         if (rc != 0 && !atomic_load(&j->stop))
             etcd_journal_fail(j, &why);

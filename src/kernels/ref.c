@@ -215,7 +215,7 @@ const struct kernels kernels_ref = {
     .norm2 = norm2,
     .bound = bound,
     .apply = {[RULE_ADAGRAD_ROW] = apply_adagrad_row, KERNEL_RULES(APPLY_ENTRY)},
-    // For one weight, adagrad-row is adagrad.
+    // With one weight, adagrad-row does the same as adagrad.
     .apply_column = {[RULE_ADAGRAD_ROW] = column_adagrad, KERNEL_RULES(COLUMN_ENTRY)},
     .fm_step = {[RULE_ADAGRAD_ROW] = fm_step_adagrad_row, KERNEL_RULES(FM_STEP_ENTRY)},
     .ffm_step = {[RULE_ADAGRAD_ROW] = ffm_step_adagrad_row, KERNEL_RULES(FFM_STEP_ENTRY)},

@@ -21,7 +21,7 @@ int launch_facts_open(struct launch_facts **ret, uint32_t servers, uint32_t work
 void launch_facts_close(struct launch_facts *f);
 
 // Record that process `member` (0 is the scheduler; servers and workers follow) has
-// begun, or has ended with a code or by a signal. Until a process begins, its state is
+// begun, or has ended with an exit code or by a signal. Until a process begins, its state is
 // "waiting". `host` is the host on which it runs; NULL: this machine.
 void launch_facts_began(struct launch_facts *f, uint32_t member, int pid,
                         const char *host);

@@ -68,7 +68,7 @@ static inline const char *sparse_value(const char *p, const char *end, float *re
     return stop;
 }
 
-// Appends a row of a matrix in memory; fields must be below `bound`.
+// Appends row i of a matrix in memory as an example. Its fields must be below `bound`.
 int sparse_row(const struct reader *r, const struct rows *rows, uint64_t i,
                uint32_t bound, struct examples *x, struct err *e);
 

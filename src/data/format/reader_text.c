@@ -16,7 +16,8 @@ static size_t mark_bytes(const char *line, size_t len)
 
 void reader_text_trim(const char **line, size_t *len)
 {
-    // Any line may begin with a mark, since files with marks are concatenated.
+    // Any line may begin with byte order marks, because files that begin with one may have
+    // been concatenated.
     for (size_t mark; (mark = mark_bytes(*line, *len)) > 0; *len -= mark)
         *line += mark;
     *len -= *len > 0 && (*line)[*len - 1] == '\r';

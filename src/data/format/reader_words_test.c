@@ -99,7 +99,7 @@ static void wrong_words_are_refused(void **state)
     assert_int_equal(reader_find_slot(r, "v", 1, reader_slots(r), &slot, &e), TUG_EUSAGE);
     assert_string_equal(e.text, "there is no feature column 'v'; did you mean 'u'?");
     assert_int_equal(reader_find_slot(r, "y", 1, reader_slots(r), &slot, &e),
-                     TUG_EUSAGE); // y is the label
+                     TUG_EUSAGE); // y is the label, not a feature
     assert_int_equal(reader_word(r, 0, "x7", 2, &w, &e), TUG_EDATA);
     assert_string_equal(e.text, "slot 'u' has no id 'x7'");
     assert_int_equal(reader_word(r, 1, "2", 1, &w, &e), TUG_EDATA);

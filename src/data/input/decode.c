@@ -22,8 +22,9 @@ static const struct {
     {&decode_lz4, 4, {0x04, 0x22, 0x4d, 0x18}},
 };
 
-// Returns the size of a skippable frame, which zstd and lz4 share (pzstd begins with
-// one): the magic number 0x184D2A5x, the length, the bytes.
+// Returns the size of a skippable frame: the magic number 0x184D2A5x, the length, the
+// bytes; 0 if `bytes` does not begin with one. Files of zstd and lz4 may have such frames
+// (files of pzstd begin with one).
 static size_t skippable_frame(const char *bytes, size_t n)
 {
     static const unsigned char rest[] = {0x2a, 0x4d, 0x18};
@@ -43,8 +44,8 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
                    ? &decode_lz4
                    : &decode_zstd;
     for (size_t i = 0; i < sizeof MAGICS / sizeof MAGICS[0]; i++) {
-        // If the file has only two bytes, they are enough: the file is truncated, and the
-        // decoder reports that.
+        // Two bytes are enough if the file has no more: the file is truncated, and the
+        // decoder of its compression reports this.
         size_t len = n < MAGICS[i].len ? n : MAGICS[i].len;
         if (len >= 2 && memcmp(bytes, MAGICS[i].magic, len) == 0)
             return MAGICS[i].ops;
@@ -127,7 +128,7 @@ int decoder_fill(struct decoder *d, struct err *e)
     return decoder_read_input(d, d->in, IN_BYTES, &d->in_len, e);
 }
 
-// Returns whether the input is a short whole line, which no compressed file looks like.
+// Returns whether the input is a short whole line. No compressed file begins with one.
 static bool is_short_line(const struct decoder *d)
 {
     for (size_t i = 0; i < d->in_len; i++)

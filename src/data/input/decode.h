@@ -23,7 +23,7 @@ struct input;
 
 struct decode_ops {
     const char *name; // "gzip"
-    // The usual bytes of text per byte of the file, an estimate for progress.
+    // The usual number of bytes of text for each byte of the file, to estimate progress.
     unsigned expansion;
     // read and close may be called even after open has failed.
     int (*open)(struct decoder *d, struct err *e);

@@ -191,7 +191,8 @@ static const struct encode_ops *ops_of(const char *path)
     }
 }
 
-// Returns the suffix of `list` that the name ends in, in any case of letters; or NULL.
+// Returns the suffix in `list` with which the name ends, in upper or lower case; NULL if
+// there is none.
 static const char *ending(const char *path, const char *const *list, size_t n)
 {
     size_t len = strlen(path);

@@ -19,7 +19,7 @@ struct first_lines {
 };
 
 // Adds the next part of the text; n = 0 at its end. Sets *ret_more if more text is
-// wanted. Returns TUG_EDATA if the first line is too long; TUG_ENOMEM.
+// wanted. Returns TUG_EDATA if the first line is too long; may return TUG_ENOMEM.
 int first_lines_add(struct first_lines *f, const char *text, size_t n, bool *ret_more);
 
 #endif

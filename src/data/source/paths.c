@@ -160,7 +160,7 @@ struct walk {
 static int walk_dir(struct data_files *f, const char *path, const struct walk *above,
                     struct err *e);
 
-// Adds a plain file or a directory; skips hidden and all other entries.
+// Adds a plain file or a directory; skips hidden entries and entries of other kinds.
 static int add_entry(struct data_files *f, const char *dir, const char *name,
                      const struct walk *above, struct err *e)
 {
@@ -260,7 +260,7 @@ static int add_path(struct data_files *f, const char *path, struct err *e)
 static int add_glob(struct data_files *f, const char *pattern, struct err *e)
 {
     glob_t g = {0};
-    // GLOB_NOSORT, because glob would sort by the locale.
+    // GLOB_NOSORT, because glob's own order depends on the locale.
     int rc = glob(pattern, GLOB_NOSORT, NULL, &g);
     if (rc == GLOB_NOMATCH)
         rc = err_set(e, TUG_EDATA, "no data at '%s': the pattern matches nothing",

@@ -38,7 +38,7 @@ struct stream {
 
 struct pieces {
     struct data_files files;
-    bool *exact; // whether text_bytes of each file is exact
+    bool *exact; // for each file: whether its text_bytes is exact
     uint64_t piece_bytes;
     size_t max_line_bytes;
     const atomic_bool *interrupted;
@@ -341,7 +341,7 @@ static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struc
 static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_begin,
                      size_t *ret_end, struct err *e)
 {
-    size_t last = (size_t)(end - 1 - k->p->s.offset); // the last byte of the piece
+    size_t last = (size_t)(end - 1 - k->p->s.offset); // index of the piece's last byte
     size_t at = 0;
     TRY(cut_read(k, last + 1, e));
     if (k->p->s.offset < begin) {

@@ -138,7 +138,8 @@ static int feed_cut_eagerly(struct feed *f, size_t *ret_cut, struct err *e)
     }
 }
 
-// Cuts a chunk as invariant 1 says. *ret_cut is 0 at the end of the file.
+// Finds where the chunk ends (invariant 1 in source_internal.h). Sets *ret_cut to 0 at the
+// end of the file.
 static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
 {
     if (f->s->eager)
@@ -147,7 +148,7 @@ static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
     TRY(feed_read(f, window, e));
     *ret_cut = f->len;
     if (f->len < window)
-        return 0; // the rest of the file
+        return 0; // the chunk is the rest of the file
     const char *text = f->box->text;
     const char *last = memrchr(text, '\n', window);
     for (size_t seen = window; last == NULL; seen = f->len) {

@@ -561,7 +561,8 @@ static void test_partitions(void **state)
     assert_files(&path, 1, "t/day=2024-01-02/part-0 ");
 }
 
-// Common kinds of files that are not text are named before anything is read.
+// For common kinds of files that are not text, source_open fails with an error that names
+// the kind.
 static void test_foreign_files(void **state)
 {
     (void)state;
@@ -755,7 +756,7 @@ static void test_pipes(void **state)
     struct source *s = open_source(name, 0, 0);
     assert_false(source_can_rewind(s));
     assert_int_equal(source_text_bytes(s), 0);
-    source_close(s); // no process has written to the pipe
+    source_close(s); // works although no process has written to the pipe
     s = open_source(name, 0, 0);
     pthread_t writer;
     assert_int_equal(pthread_create(&writer, NULL, write_to_pipe, name), 0);

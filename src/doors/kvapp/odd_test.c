@@ -23,8 +23,8 @@
 #include "tug/kvapp.h"
 #include "tug/table.h"
 
-// Rows of 256 bytes, together more than socket buffers hold, so that a part waits in the
-// van.
+// All rows, of 256 bytes each, are more than socket buffers hold. So a request for all
+// rows partly waits in the van.
 enum { TABLE = 7, WIDTH = 64, KEYS = 100000 };
 
 static struct cluster {

@@ -354,7 +354,8 @@ static void wrong_optimizers(void **state)
     check(tug_kvstore_close(s));
 }
 
-// Each text of the list can be set, and gives the same optimizer as its name alone.
+// Each text in the list of optimizers can be set, and gives the same optimizer as its name
+// alone.
 static void lists(void **state)
 {
     const char *text;

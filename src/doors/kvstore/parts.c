@@ -398,7 +398,7 @@ static int pull_open(struct pull *p, struct kvs_entry *x, const struct tug_array
     *p = (struct pull){.x = x, .to = first->data};
     p->keys = mem_array(x->n_pieces, sizeof(*p->keys));
     p->timestamps = mem_array(x->n_pieces, sizeof(*p->timestamps));
-    if (!in_place(x, first)) // padding adds up to a word to each piece
+    if (!in_place(x, first)) // each piece has up to a word of padding
         p->to = p->bounce = mem_zalloc(x->rows * row_bytes(x) + 4 * x->n_pieces);
     return p->keys == NULL || p->timestamps == NULL || p->to == NULL
                ? err_nomem(e, "a pull")

@@ -191,7 +191,8 @@ static void answer_array(struct tug_kvstore_server *s, const struct kvs_value *v
         kvs_job_answer_block(s, j, v->a.data, n);
         return;
     }
-    char *words = mem_zalloc(n + 2); // pads an odd number of 16-bit elements
+    // n is 2 below a multiple of 4: an odd number of 16-bit elements.
+    char *words = mem_zalloc(n + 2);
     if (words == NULL) {
         err_nomem(&e, "an answer");
         kvs_job_refuse(s, j, &e);
@@ -477,7 +478,7 @@ static int serve_request(struct tug_kvstore_server *s, struct kvs_job *j, struct
     case KVS_PUSH:
     case KVS_PUSH_ROWS:
     case KVS_PUSH_CODED:
-        if (!j->push && j->pull) { // a push-and-pull that has arrived before
+        if (!j->push && j->pull) { // a push-and-pull that arrives for the second time
             answer_array(s, v, j);
             return 0;
         }

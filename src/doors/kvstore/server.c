@@ -298,7 +298,7 @@ int tug_kvstore_serve(const struct tug_kvstore_server_options *o)
     while (!over && rc == 0)
         rc = tug_kvstore_server_run(s, 3600, &over);
     struct err e = *last_error();
-    // Closing also asks whether the program interrupts.
+    // Closing also asks whether the program interrupts, so it may return another error.
     int closed = tug_kvstore_server_close(s);
     return rc != 0 ? last_error_is(&e) : closed;
 }

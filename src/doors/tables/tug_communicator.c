@@ -382,8 +382,8 @@ static double seconds_of(const struct tug_communicator *m, double seconds)
 }
 
 // Waits on a condition until `end` (clock_seconds). Returns 0, ETIMEDOUT, or EINTR if the
-// program interrupts the wait. The caller holds the mutex; it is released while the
-// program's function runs.
+// program interrupts the wait. The caller holds the mutex, which is released while the
+// program's interrupt function runs.
 static int wait_on(struct tug_communicator *m, pthread_cond_t *condition, double end)
 {
     double left = end - clock_seconds(), ask = (double)INTERRUPT_ASK_NS * 1e-9;

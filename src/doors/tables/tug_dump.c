@@ -18,7 +18,7 @@ enum { PAGE_ROWS = 1 << 14 };
 struct dump {
     struct tug_client *client;
     struct accessor accessor;
-    uint32_t width; // floats of a row as pulled
+    uint32_t width; // number of floats that a pull returns for a row
     uint64_t *keys; // the keys of all rows
     float *values;
     size_t n, cap;
