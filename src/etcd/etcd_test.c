@@ -318,7 +318,7 @@ static void test_lease_is_taken_again(void **state)
     end_lease(j);
     replace(j, "all", 3);
     end_lease(j);
-    kit_etcd_signal(&server, SIGSTOP); // for longer than the lease
+    kit_etcd_signal(&server, SIGSTOP); // stops etcd for longer than the lease
     poll(NULL, 0, 4000);
     assert_false(journal_speaks(j));
     kit_etcd_signal(&server, SIGCONT);
@@ -518,8 +518,8 @@ static void test_etcd_stays_away(void **state)
 
 // ---------------------------------------------------------------- answers that are lost
 
-// A proxy that passes on one request a connection. Etcd executes every transaction, but
-// the proxy drops the answer to every second one.
+// A proxy for etcd. Etcd executes every transaction, but the proxy drops every second answer
+// to a transaction, and closes the connection.
 struct proxy {
     int listener;
     unsigned port;

@@ -25,8 +25,8 @@ struct launch_options {
                               // program and its arguments
     bool program;             // the words are a program, not `train`
     const char *cluster;
-    const char *host, *interface; // listening address of the scheduler; on one machine,
-                                  // of all processes
+    // Where the scheduler listens; if all processes run on this machine, where all listen.
+    const char *host, *interface;
     const char *advertise; // address of the scheduler for other processes; may be NULL
     bool sockets;          // use Unix sockets if all processes run on this machine
     uint16_t port;

@@ -100,7 +100,7 @@ int schema_set_decimal(struct schema *s, bool comma, struct err *e)
     return comma ? schema_add(s, SCHEMA_DECIMAL, ",", 1, e) : 0;
 }
 
-// Returns from what a format computes the keys.
+// Returns a word for what the keys of a format are computed from.
 static const char *hashing_of(const char *format)
 {
     if (strcmp(format, "csv") == 0)

@@ -153,8 +153,8 @@ static void filter_close(struct input *in)
 
 // ---------------------------------------------------------------- the command's end
 
-// Waits until the descriptor is readable (-1: waits for no descriptor), at
-// most `ms` milliseconds.
+// Waits, at most `ms` milliseconds, until `fd` is readable or the reading is interrupted.
+// `fd` may be -1.
 static int filter_look(struct filter *f, int fd, int ms, bool *ret_readable,
                        struct err *e)
 {

@@ -154,7 +154,7 @@ static bool none_handled(void *ctx)
     return ((const struct tug_app *)ctx)->n_handling == 0;
 }
 
-// Waits until no handler of the customer runs; no handler is called any more.
+// Waits until no handler of the customer runs. After this, none of its handlers is called.
 static int end_handling(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;

@@ -115,8 +115,8 @@ static struct received *received_new(struct tug_node *n, van_link link,
     return q;
 }
 
-// Without references, the message's memory is freed, and, if the request was answered, the
-// request.
+// Drops one reference to the request. After the last one, frees the message's memory, and
+// also the request if it was answered.
 void kv_received_let_go(struct received *q)
 {
     struct tug_node *n = q->node;

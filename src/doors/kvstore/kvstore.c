@@ -400,8 +400,9 @@ int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items
 static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int priority)
 {
     struct err *e = last_error();
-    for (size_t i = 0; i < t->n && s->dist;
-         i++) // settles all keys first: an error would lose a compression's residual
+    // Settles all keys before it encodes one: a later error would lose the residual of a key
+    // that is already encoded.
+    for (size_t i = 0; i < t->n && s->dist; i++)
         TRY(kvs_parts_settle(s, t->of[i]));
     for (size_t i = 0; i < t->n; i++) {
         struct kvs_entry *x = t->of[i];
