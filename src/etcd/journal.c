@@ -239,7 +239,7 @@ static int ignore(void *ctx, const void *bytes, size_t n, struct err *e)
 // Sets *ret to whether the cluster has ended since this scheduler began to wait: a
 // scheduler leaves an empty log at its cluster's end. The log must be empty, and not the
 // log that was there when the wait began.
-static int is_over(struct etcd_journal *j, bool *ret, struct err *e)
+static int cluster_is_over(struct etcd_journal *j, bool *ret, struct err *e)
 {
     TRY(etcd_groups_read(j, ignore, NULL, e));
     *ret = j->log[0] != '\0' && j->bytes == 0 && j->head != j->waited_head;
@@ -252,7 +252,7 @@ static int take(struct etcd_journal *j, bool *ret_over, struct err *e)
     TRY(etcd_lease_take(j, &waited, e));
     j->asks.interrupt = &never; // from now on, interrupts do not end waits
     TRY(begin_threads(j, e));
-    return waited ? is_over(j, ret_over, e) : 0;
+    return waited ? cluster_is_over(j, ret_over, e) : 0;
 }
 
 int etcd_open(struct journal **ret, const struct etcd_options *o, struct err *e)

@@ -261,9 +261,8 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     return 0;
 }
 
-// Reserves memory for the index, assuming that each partition that this shard will
-// have has as many rows as this one. An index that grows row by row would be
-// several times slower.
+// Reserves memory for the index, as if each partition of this shard were to have as many
+// rows as this one. An index that grows row by row would be several times slower.
 static void arrival_reserve_rows(const struct arrival *a, const struct shard_table *t,
                                  uint64_t rows)
 {

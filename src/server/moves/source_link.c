@@ -73,7 +73,7 @@ static uint64_t connect(struct shard *s, struct source_link *l)
     return next;
 }
 
-static bool is_over(const struct shard *s, const struct source_link *l)
+static bool source_link_is_over(const struct shard *s, const struct source_link *l)
 {
     return l->users == 0 &&
            (l->s.state != SESSION_OPEN || s->now >= l->idle_at + IDLE_NS);
@@ -84,9 +84,9 @@ uint64_t source_links_tick(struct shard *s)
     uint64_t next = VAN_NEVER;
     for (struct source_link **at = &s->moves.sources; *at != NULL;) {
         struct source_link *l = *at;
-        if (!is_over(s, l))
+        if (!source_link_is_over(s, l))
             next = clock_earlier(next, connect(s, l));
-        if (is_over(s, l)) { // now, or already before connect()
+        if (source_link_is_over(s, l)) { // now, or already before connect()
             *at = l->next;
             session_end(&l->s);
             mem_free(l);
