@@ -247,8 +247,8 @@ static int take_key(struct etcd_journal *j, bool *said, struct err *e)
     return 0;
 }
 
-// Also reads the name of the valid log. It stays right, because only the leader changes it,
-// and this scheduler is now the leader.
+// Reads the name of the valid log after it has taken the lease: only the leader changes this
+// name, and this scheduler is then the leader.
 int etcd_lease_take(struct etcd_journal *j, bool *ret_waited, struct err *e)
 {
     *ret_waited = false;

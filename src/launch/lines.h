@@ -20,7 +20,7 @@ struct lines {
     const char *log_path;
     struct err failed; // the error that ended the log; code 0: none
     struct buf part;   // the beginning of a line whose end has not arrived
-    // Lines for which this returns true are kept in `held` and not written to `to`; may
+    // Lines for which `holds` returns true are kept in `held` and not written to `to`. May
     // be NULL.
     bool (*holds)(const char *line, size_t n);
     struct buf held;
