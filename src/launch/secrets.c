@@ -44,7 +44,7 @@ int secrets_open(struct secrets *s, const char *ca, const char *cert, const char
     s->ca_cert = BUF_INIT(PEM_MAX);
     TRY(tls_make_ca(&s->ca_key, &s->ca_cert, CA_DAYS, e));
     bool texts = buf_str(&s->ca_key) != NULL && buf_str(&s->ca_cert) != NULL;
-    return texts ? 0 : err_nomem(e, "the keys"); // buf_str has ended them with a NUL
+    return texts ? 0 : err_nomem(e, "the keys"); // buf_str ends each text with a NUL
 }
 
 void secrets_close(struct secrets *s)
@@ -100,7 +100,7 @@ int secrets_read(int fd, struct buf *ret_pem, struct err *e)
     char head[32];
     size_t n = 0;
     do {
-        // Reads byte by byte, to read nothing after the keys.
+        // Reads byte by byte, so that data after the keys stays in `fd`.
         int got = read_some(fd, head + n, 1, e);
         if (got < 0)
             return got;

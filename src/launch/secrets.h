@@ -30,7 +30,7 @@ void secrets_close(struct secrets *s); // a zeroed struct is fine
 int secrets_node(const struct secrets *s, const char *name, const char *role,
                  struct buf *ret, struct err *e);
 
-// Reads from descriptor `fd` the input that secrets_node has made.
+// Reads from descriptor `fd` the input that the launcher made with secrets_node.
 int secrets_read(int fd, struct buf *ret_pem, struct err *e);
 
 #endif

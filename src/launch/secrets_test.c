@@ -132,7 +132,8 @@ static int bind_to(uint16_t port, int may_share)
     return -1;
 }
 
-// Between the choice of a port and its listener another run of launch could take it.
+// launch chooses a port before the child listens on it. Until then the port is held, so that
+// another run of launch cannot take it.
 static void a_held_port_waits_for_its_listener(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@ static int cannot_run(const char *program, struct err *e)
 
 int launch_child_of(uint64_t parent, char *const *argv, struct err *e)
 {
-    // The setting stays when execve replaces the program.
+    // The kernel keeps this setting when execve replaces the program.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if ((uint64_t)getppid() != parent)
         return err_set(e, TUG_EIO, "the launcher has ended");
@@ -54,12 +54,13 @@ static bool take_lock(int fd, double seconds)
     do {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
             return true;
-        poll(NULL, 0, 20); // waiting for a lock cannot have a deadline, so poll
+        poll(NULL, 0, 20); // flock cannot wait with a deadline, so poll
     } while (clock_ns() < until);
     return false;
 }
 
-// The holder of a lock. Hosts may share the file, and a process id belongs to one host.
+// The process that holds a lock. Hosts may share the lock file, and a process id is valid on
+// one host only.
 struct holder {
     long pid;
     char host[64];
@@ -72,7 +73,7 @@ static void own_name(char host[64])
     host[63] = 0;
 }
 
-// Reads the holder of the lock; returns whether it is a process of this host.
+// Reads the holder of the lock; returns whether the holder is a process of this host.
 static bool read_holder(int fd, struct holder *ret)
 {
     char text[96] = "", here[64] = "", *end;
@@ -162,12 +163,13 @@ static int supervise_start(struct supervised *s, char *const *argv, struct err *
     s->to = in[1];
     if (s->pid < 0)
         return err_sys(e, TUG_EIO, "cannot start '%.300s'", argv[0]);
-    setpgid(s->pid, s->pid); // both processes make this call, since either may be first
+    setpgid(s->pid,
+            s->pid); // parent and child both call setpgid, since either may run first
     fcntl(s->to, F_SETFL, O_NONBLOCK);
     return 0;
 }
 
-// ---------------------------------------------------------------- watching it
+// ---------------------------------------------------------------- watching the child
 
 // Passes a signal on as SIGTERM. Signals that arrive together are passed on once, since a
 // program may take a second one for a new request.

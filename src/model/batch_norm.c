@@ -7,9 +7,9 @@
 #include <string.h>
 
 static const float epsilon = 1e-5f;
-// The fraction by which one batch moves a summary. Workers add up their changes of the
-// same summaries: with PyTorch's 0.1, the changes of ten or more workers would make them
-// oscillate.
+// The fraction by which one batch moves a summary. The changes by all workers are added to
+// the same summaries: with PyTorch's 0.1, the changes by ten or more workers would make the
+// summaries oscillate.
 static const float momentum = 0.01f;
 
 static bool has_own(const struct batch_norm *b, struct matrix z)
@@ -40,8 +40,8 @@ static void examples_statistics(const struct batch_norm *b, struct matrix z)
         b->variance[c] /= (float)z.rows;
 }
 
-// Computes the statistics from the summaries; before the first batch, mean 0 and variance
-// 1.
+// Computes the statistics from the summaries. Before the first batch, sets mean 0 and
+// variance 1.
 static void summary_statistics(const struct batch_norm *b, size_t units)
 {
     float count = b->summary[0];
@@ -71,7 +71,7 @@ void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matr
     }
 }
 
-// Adds the change of the summaries by a batch. The variance of n examples is corrected by
+// Adds to `ret` the change that a batch makes to the summaries. The variance of n examples is corrected by
 // n / (n - 1), since the variance of a sample is slightly smaller than the variance of
 // all examples.
 static void move_summary(const struct batch_norm *b, size_t n, size_t units, float *ret)
@@ -96,7 +96,7 @@ static void sums(const struct batch_norm *b, struct matrix z, struct matrix dy)
 }
 
 // Each z also changes the mean and the variance of all examples (Ioffe & Szegedy 2015,
-// section 3). So two parts are subtracted from d loss / d z: one that is the same for all
+// section 3). So two terms are subtracted from d loss / d z: one that is the same for all
 // examples, and one that is proportional to z.
 void batch_norm_backward(const struct batch_norm *b, struct matrix z, struct matrix dy,
                          float *scale, float *shift, float *summary)

@@ -20,7 +20,7 @@
 #include "model/matrix.h"
 
 struct batch_norm {
-    const float *scale, *shift; // the scale and shift of each unit
+    const float *scale, *shift; // one scale and one shift for each unit
     const float *summary;       // batch_norm_summaries floats
     bool training;
     // In training: the share of the whole batch's examples that are in this part.
@@ -39,7 +39,7 @@ static inline size_t batch_norm_summaries(size_t units)
 void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matrix ret_y);
 
 // Must be called after batch_norm_forward, with the z that it has set. Replaces d loss /
-// d y in dy by the derivative by the original z, and adds to the gradients of scale and
+// d y in dy by d loss / d (the original z), and adds to the gradients of scale and
 // shift, and to the change of the summary.
 void batch_norm_backward(const struct batch_norm *b, struct matrix z, struct matrix dy,
                          float *scale, float *shift, float *summary);

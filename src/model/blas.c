@@ -18,7 +18,7 @@ static const struct library_function functions[] = {
     {"openblas_get_corename", &found.get_corename},
 };
 
-// Tells OpenBLAS to start no threads, since our threads compute batches of their own.
+// Tells OpenBLAS to start no threads, since tug's own threads already work in parallel.
 static int blas_begin(struct err *e)
 {
     (void)e;
@@ -35,8 +35,8 @@ static struct library library = {.file = OPENBLAS_SONAME,
                                  .begin = blas_begin,
                                  .lock = PTHREAD_MUTEX_INITIALIZER};
 
-// Checks whether OpenBLAS has room. It allocates a buffer and a stack for each CPU when
-// it is loaded, and retries for ever if it cannot.
+// Checks whether there is enough address space for OpenBLAS. When OpenBLAS is loaded, it
+// allocates a buffer and a stack for each CPU; if an allocation fails, it retries for ever.
 static int check_room(struct err *e)
 {
     enum { MIB = 1 << 20, LIBRARY_MIB = 64, BUFFER_MIB = 136 };

@@ -19,8 +19,7 @@ struct blas {
 };
 
 // Loads OpenBLAS, once. Any thread may call it; later calls cost almost nothing. Returns
-// TUG_EUSAGE if it is not installed, TUG_ENOMEM if there is too little address space for
-// it.
+// TUG_EUSAGE if OpenBLAS is not installed, TUG_ENOMEM if there is too little address space.
 int blas_load(struct err *e);
 // Returns the functions of the BLAS library, after a successful blas_load.
 const struct blas *blas(void);

@@ -9,10 +9,16 @@
 
 #include "base/alloc.h"
 
-enum { SIZE, HIGH, LOW, SQUARES, SUMMARY }; // the floats of a number in the summaries
+enum {
+    SIZE,
+    HIGH,
+    LOW,
+    SQUARES,
+    SUMMARY
+}; // the summaries have these floats for each number
 
-// Number of the last examples that the sums cover, about. It keeps the sums so small that
-// floats can still add single terms.
+// The sums cover about this number of the latest examples. The limit keeps the sums so small
+// that a single term still changes a sum of floats.
 static const double memory = 1 << 18;
 
 size_t data_norm_numbers(const struct model_options *o)
@@ -87,8 +93,8 @@ static double mean_of(const struct model_sums *s)
     return s->size > 0 ? s->sum / s->size : 0;
 }
 
-// Returns 1 / standard deviation; 0 if the deviation is so small that floats of the
-// mean's size do not resolve it.
+// Returns 1 / standard deviation; 0 if the deviation is smaller than the rounding errors of
+// floats as large as the mean.
 static double scale_of(const struct model_sums *s)
 {
     double mean = mean_of(s), variance = s->squares / s->size;
@@ -104,8 +110,8 @@ static void read_summaries(struct model_data_norm *d, const float *summaries)
                                          .squares = (double)summaries[SQUARES]};
 }
 
-// Adds up the numbers of the batch, and their squares around the previous means. For a
-// number that never occurred before, the batch's own mean is used.
+// Adds up the numbers of the batch, and the squares of their distances from the previous
+// means. For a number that never occurred before, uses the batch's own mean.
 static void add_up(struct model_data_norm *d, const struct model_batch *b)
 {
     struct model_sums *old = d->sums, *new = d->sums + d->n;
@@ -132,9 +138,9 @@ static void add_up(struct model_data_norm *d, const struct model_batch *b)
             old[k].squares = new[k].squares;
 }
 
-// Returns the part of a sum that can be added to floats without rounding: a multiple of a
-// power of two of which the whole sum contains at most 2^23. All workers use about the
-// same power.
+// Returns the part of a sum that can be added to floats without rounding: a multiple of
+// `unit`, a power of two. The whole sum is at most 2^23 times `unit`. All workers use about
+// the same `unit`.
 static double exact_part(double sum, const struct model_sums *old)
 {
     double most = 2 * fabs(mean_of(old)) * fmax(memory, old->size);
@@ -144,10 +150,10 @@ static double exact_part(double sum, const struct model_sums *old)
     return unit * rint(sum / unit);
 }
 
-// Returns the fraction of the old sums to forget. When the sums cover enough examples, as
-// many examples are forgotten as the batch adds; fewer for a large batch, because other
-// workers may forget at the same time. The number of examples is rounded, so that `size`
-// stays exact.
+// Returns the fraction of the old sums to forget. When the sums cover enough examples, a
+// batch makes them forget as many examples as it adds. A large batch makes them forget
+// fewer, because other workers may do the same at the same time. The number of forgotten
+// examples is rounded, so that `size` stays exact.
 static double forgotten(const struct model_sums *old, const struct model_batch *b)
 {
     double share = fmin((double)b->n / memory, (double)b->share / 64);

@@ -23,7 +23,7 @@
 
 #include "model/model.h"
 
-// Returns the count of numbers; 0 if values are not normalised.
+// Returns how many numbers an example has in all fields; 0 if numbers are not normalised.
 size_t data_norm_numbers(const struct model_options *o);
 static inline size_t data_norm_summaries(const struct model_options *o)
 {

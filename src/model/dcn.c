@@ -25,8 +25,8 @@ static int dcn_check(const struct model_options *o, struct err *e)
     return deep_check(o, e);
 }
 
-// Returns the position of cross layer l among the dense parameters. These are, in this
-// order, those of the towers, the cross layers, and each task's c.
+// Returns the position of cross layer l among the dense parameters. The dense
+// parameters are, in this order, those of the towers, of the cross layers, and c of each task.
 static size_t cross_at(const struct model_options *o, size_t l)
 {
     size_t in = fields_floats(o);
@@ -40,7 +40,7 @@ static size_t dense(const struct model_options *o)
 
 static void first(const struct model_options *o, float *ret)
 {
-    enum { STREAM = 1 << 30 }; // the random numbers differ from those of the towers
+    enum { STREAM = 1 << 30 }; // towers use smaller numbers of streams
     size_t in = fields_floats(o);
     deep_first(o, ret);
     for (uint32_t l = 0; l < o->cross; l++)
@@ -50,8 +50,8 @@ static void first(const struct model_options *o, float *ret)
                    ret + cross_at(o, o->cross) + k * in);
 }
 
-// The values that are kept for an example, after deep_kept: x_l W_l + b_l and x_{l+1} of
-// each layer, then d loss / d x_L, and d loss / d (x_l W_l + b_l).
+// The values that are kept for an example, after the deep_kept floats: x_l W_l + b_l and
+// x_{l+1} of each layer, then d loss / d x_L, then d loss / d (x_l W_l + b_l).
 struct cross {
     size_t n;
     struct matrix x0, z[MODEL_MAX_CROSS], x[MODEL_MAX_CROSS], dx, dz;
@@ -102,8 +102,8 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
                      dense + cross_at(o, c.n) + k * c.dx.columns, o->tasks, ret + k);
 }
 
-// Replaces d loss / d x_{l+1} in c->dx by d loss / d x_l. The derivative by x_0 as the
-// factor in this layer is added to dx0.
+// Replaces d loss / d x_{l+1} in c->dx by d loss / d x_l. Adds to dx0 the
+// derivative by x_0, which is a factor in this layer.
 static void backward_layer(const struct cross *c, size_t l, const float *parameters,
                            float *gradients, struct matrix dx0)
 {

@@ -126,9 +126,9 @@ static struct tower shared(const struct model_options *o)
     return tower_of(o, fields_floats(o));
 }
 
-// Returns the tower of a task, whose input is the output of the shared layers. Its
-// parameters come after those of earlier tasks. The random numbers of its layers come
-// after those of its unit.
+// Returns the tower of a task, whose input is the output of the shared layers. The
+// tower's parameters come after those of earlier tasks' towers. The tower's unit has the
+// random numbers before those of the tower's layers.
 static struct tower tower(const struct model_options *o, uint32_t task)
 {
     struct tower bottom = shared(o), t = bottom;
@@ -205,7 +205,7 @@ size_t deep_kept(const struct model *m)
            m->options.tasks * tower_kept(&own);
 }
 
-// Returns the floats that are kept for a task's tower.
+// Returns the address of the values that are kept for a task's tower.
 static float *tower_kept_at(const struct deep *d, const struct tower *t)
 {
     return d->kept + tower_kept(&d->shared) + t->task * tower_kept(t);

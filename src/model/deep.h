@@ -43,8 +43,8 @@ void deep_layers(struct model_work *w, const struct model_batch *b, float *ret_s
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense);
 
-// The members of struct model_ops, except the name, for a model whose score is the sum of
-// the tower's score and the bias; the model's file must define `forward` and `backward`.
+// Members of struct model_ops, without the name, for a model whose score is the tower's score
+// plus the bias. The model's file must define `forward` and `backward`.
 #define DEEP_OPS                                                                         \
     .groups = {"w", "v"}, .needs_fields = true, .tasks = true,                           \
     .defaults = deep_defaults, .check = deep_check, .dense = deep_dense,                 \

@@ -22,7 +22,7 @@ enum {
     ROWS = 9,
     EXAMPLES = 20,
     MAX_DENSE = 1024,
-    TASKS = 2, // most tasks of a shape
+    TASKS = 2, // the largest number of tasks of a shape
 };
 
 // `dims` means that the vectors of fields 1 and 2 have 1 and 2 floats, `tasks` that there
@@ -49,7 +49,7 @@ struct world {
     struct model m;
     struct model_work w;
     float rows[ROWS][64], dense[MAX_DENSE];
-    uint32_t row[EXAMPLES * FEATURES]; // row of each feature
+    uint32_t row[EXAMPLES * FEATURES]; // index of each feature's row
     float *at[EXAMPLES * FEATURES + KERNEL_PADDING];
     float x[EXAMPLES * FEATURES + KERNEL_PADDING], label[EXAMPLES * TASKS];
     uint16_t slot[EXAMPLES * FEATURES];
@@ -98,7 +98,7 @@ static void open_world(struct world *t, struct shape shape, float dropout,
     for (size_t i = 0; i < MAX_DENSE; i++)
         t->dense[i] = 1.5f * (random_f32(2, 0, i) - 0.5f);
     for (size_t i = t->m.summaries; i < model_dense(&t->m) && batch_norm; i++)
-        // counts, means and variances are positive
+        // summaries (counts, means, variances) are positive here
         t->dense[i] = random_f32(2, 1, i) + 0.25f;
     for (size_t j = 0; j < EXAMPLES * FEATURES + KERNEL_PADDING; j++) {
         uint32_t row = (uint32_t)random_below(3, 0, j, ROWS);
@@ -145,8 +145,8 @@ static void close_world(struct world *t)
     mem_free(t);
 }
 
-// Computes the models in double, by their definitions. The parameters may be changed one
-// by one.
+// Parameters in double, from which the naive_ functions compute a model by its definition.
+// A test may change single parameters to estimate a gradient.
 struct naive {
     double w[ROWS][TASKS], v[ROWS][DIM], dense[MAX_DENSE];
 };
@@ -192,7 +192,7 @@ static struct naive_moments naive_moments(double y[EXAMPLES][IN], size_t c)
     return m;
 }
 
-// Normalises by the moments of the examples, or by the summary if one is given.
+// Normalises y by the moments of the examples or, if `summary` is not NULL, by the summary.
 static void naive_batch_norm(double y[EXAMPLES][IN], size_t units, const double *shift,
                              const double *scale, const double *summary)
 {
@@ -206,8 +206,8 @@ static void naive_batch_norm(double y[EXAMPLES][IN], size_t units, const double 
     }
 }
 
-// Computes the rectified layers for all examples; y is first the input and then the
-// output. Returns the address after the layers' parameters.
+// Computes the rectified layers for all examples; y is the input, and is
+// replaced by the output. Returns the address after the layers' parameters.
 static const double *naive_layers(const struct world *t, const uint32_t *units,
                                   const double *at, const double *summary,
                                   double y[EXAMPLES][IN], size_t in, bool training)
@@ -235,7 +235,7 @@ static const double *naive_layers(const struct world *t, const uint32_t *units,
     return at;
 }
 
-// Returns the score of the cross layers; `unit` is the number of the task's unit.
+// Returns the score of the cross layers. `unit` is the index of the task's output unit.
 static double naive_cross(const double *x, size_t in, const double *at, size_t unit)
 {
     double a[IN], z[IN], score = 0;
@@ -470,8 +470,7 @@ struct flowing {
     struct world *t;
     float dense[MAX_DENSE];
     const float *gradients;
-    float left[MAX_DENSE]; // the gradients at the time when the model reported them as
-                           // complete
+    float left[MAX_DENSE]; // the gradients when the model reported them as complete
     bool told[MAX_DENSE];
     size_t n;
     bool early; // whether gradients were complete before those of the rows
@@ -527,8 +526,8 @@ static void test_flow(void **state)
     }
 }
 
-// A large batch that is computed at once has the same gradients as its parts, and needs
-// limited memory.
+// A large batch has the same gradients whether it is computed at once or in parts of
+// MODEL_AT_ONCE_MAX examples, the most that fit if memory is limited.
 static void test_room(void **state)
 {
     (void)state;
@@ -612,7 +611,7 @@ static void test_summaries(void **state)
     assert_int_equal(model_scores(&t->w, &one, &score[0]), 0);
     one.training = false;
     assert_int_equal(model_scores(&t->w, &one, &score[1]), 0);
-    // numbers are multiplied in another order
+    // compared with a tolerance, since scoring multiplies in another order
     check("one alone", 0, score[0], (double)score[1]);
     assert_int_equal(model_gradients(&t->w, &one, &training, err, t->w.gradients), 0);
     for (size_t i = t->m.summaries; i < model_dense(&t->m); i++)
@@ -620,8 +619,8 @@ static void test_summaries(void **state)
     close_world(t);
 }
 
-// The mean of a field's vectors is the sum of each vector times its value, divided by the
-// number of vectors. The linear part is not divided.
+// With pooling_mean, a field's input is the sum of its vectors times their values, divided
+// by the number of vectors. The linear part is not divided.
 static void test_pooling(void **state)
 {
     (void)state;
@@ -722,8 +721,8 @@ static struct numbers *new_numbers(void)
     return t;
 }
 
-// Summaries are sums over the numbers. Normalised by the summaries so far, the next batch
-// has mean 0 and variance 1, and so has the first batch by its own sums. A number that is
+// Summaries are sums over the numbers. The first batch is normalised by its own sums, later
+// batches by the summaries so far; both then have mean 0 and variance 1. A number that is
 // always the same, or that never occurred, becomes 0.
 static void test_data_norm(void **state)
 {
@@ -758,8 +757,8 @@ static void test_data_norm(void **state)
     mem_free(t);
 }
 
-// The numbers are dates in seconds within three hours, whose mean is half a million times
-// their deviation, and a number that changes to other values. Four workers add to the
+// One number is a date in seconds, within three hours: the mean is half a million times the
+// deviation. Another number changes its range of values during the test. Four workers add to the
 // same sums without seeing each other's current additions; parts of a batch have any
 // size.
 static void test_far_numbers(void **state)
@@ -837,7 +836,7 @@ static void test_dropout(void **state)
     memcpy(first, y.at, sizeof(first));
     in.rows = 1;
     y = tower_forward(&t, &w, &b, in, x[0] + 1);
-    // the draw depends only on the example
+    // which units are dropped depends only on the example's random number
     assert_memory_equal(first, y.at, sizeof(first));
     b.draw = NULL;
     y = tower_forward(&t, &w, &b, in, x[0] + 1);
@@ -845,7 +844,7 @@ static void test_dropout(void **state)
         assert_true(y.at[c] == 3);
 }
 
-// Initial values differ, have the size that the layer's input asks for, and depend on the
+// Initial values differ, have the range that follows from the width of the layer's input, and depend on the
 // seed.
 static void test_first(void **state)
 {
@@ -864,7 +863,7 @@ static void test_first(void **state)
         for (size_t i = bias + in * 7; i < bias + in * 7 + 7; i++)
             assert_true(a[i] == 0);
         size_t shared = bias + in * 7 + 7 + 7 * 5 + 5, tower = shapes[k].tower;
-        // Weights of a task's own part, with its unit.
+        // The number of weights of a task's tower and output unit.
         size_t own = tower > 0 ? 5 * tower + tower + tower : 5;
         if (bias > 1)
             assert_memory_not_equal(a + shared, a + shared + own, own * sizeof(float));

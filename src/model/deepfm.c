@@ -28,8 +28,8 @@ static void sum_fields(const float *x, size_t fields, size_t dim, float *ret)
             ret[c] += x[f * dim + c];
 }
 
-// Returns the sum over pairs of fields: half of the square of the sum minus the fields'
-// own squares (Rendle 2010, lemma 3.1), divided by `fields`.
+// Returns the sum of the products of all pairs of fields, divided by `fields`. The sum is half
+// of: the square of the fields' sum, minus the squares of the fields (Rendle 2010, lemma 3.1).
 static float pairs(const float *x, size_t fields, size_t dim)
 {
     float sum[MODEL_MAX_DIM], score = 0;
@@ -65,7 +65,7 @@ static void first(const struct model_options *o, float *ret)
         ret[i] = 1;
 }
 
-// Computes the sum over pairs of e_f * e_g / fields.
+// Computes the sum of e_f * e_g / fields over all pairs of fields f and g.
 static void products(const struct model_options *o, const float *x, float *ret)
 {
     float share = 1 / (2 * (float)o->fields);
@@ -139,8 +139,7 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
-// Returns the product of two features of different fields, whose vectors are terms of the
-// fields' sums.
+// Returns the term that a pair of features adds to the score; 0 if both are in one field.
 static float pair(const struct model *m, const struct model_batch *b, size_t i, size_t j)
 {
     uint32_t v = m->accessor.groups[MODEL_LATENT].weights;

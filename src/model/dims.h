@@ -14,11 +14,12 @@
 #include "model/model.h"
 
 // Returns TUG_EUSAGE if the model needs vectors of one length, or if a field or a length
-// is impossible.
+// is out of range.
 int dims_check(const struct model_options *o, struct err *e);
 
 // The longest and the shortest length of all fields' vectors, and the greatest common
-// divisor of the lengths; all are options.dim if no field differs.
+// divisor of the lengths; all three are options.dim if no field has another
+// length.
 struct dims {
     uint32_t longest, shortest, divisor;
 };

@@ -42,7 +42,7 @@ static void test_shape(void **state)
     assert_int_equal(v->rule.block, DIVISOR);
     assert_int_equal(v->n_state, LONGEST / DIVISOR);
     assert_int_equal(dims_sum(&o), 4 + 8 + 12);
-    o.dims[1].dim = 7; // the divisor is 1, so that each weight has its own state
+    o.dims[1].dim = 7; // the lengths' divisor is now 1: each weight has its own state
     assert_int_equal(model_init(&m, &o, NULL), 0);
     assert_int_equal(v->n, DIM);
     assert_int_equal(v->n_state, DIM);
@@ -56,7 +56,7 @@ static void test_shape(void **state)
     assert_true(v->n == DIM && v->random == DIM && v->rule.block == DIM);
 }
 
-// An example with one feature of each field, on rows as a table makes them.
+// A model, and an example with one feature of each field, whose rows are made by a table.
 struct world {
     struct model m;
     struct model_work w;
@@ -146,8 +146,8 @@ static void test_unused_stay_zero(void **state)
     }
 }
 
-// The state of adagrad-row is the mean of a block's squares, over the floats that the
-// field uses.
+// For adagrad-row, a block's state is the mean square of its gradients, over only those
+// floats that the field uses.
 static void test_unused_weigh_nothing(void **state)
 {
     (void)state;
@@ -204,7 +204,7 @@ static void test_refused(void **state)
     refused(&o, "must be between 1 and");
 }
 
-// Vectors of other lengths mean other rows and other layers.
+// Two models whose vectors have different lengths cannot use each other's rows or layers.
 static void test_same(void **state)
 {
     (void)state;

@@ -11,8 +11,8 @@
 #include "model/model_internal.h"
 #include "model/pooling.h"
 
-// Inserts a pair into the list of the largest ones, which is short: moves it up from the
-// end to its position.
+// Inserts a pair into the sorted list of the largest pairs, unless it is too small. The list
+// is short, so its elements are moved one by one.
 static void keep_pair(struct model_explained *x, struct model_pair p)
 {
     if (x->n_pairs == x->max_pairs &&
@@ -24,7 +24,7 @@ static void keep_pair(struct model_explained *x, struct model_pair p)
     x->pair[i] = p;
 }
 
-// Adds up the pairs. Returns a size that bounds the rounding errors: fm subtracts the
+// Adds up the terms of all pairs. Returns a value to which rounding errors are proportional: fm subtracts the
 // features' own squares from the square of their sum, and both are at most the square of
 // the sum of their lengths.
 static double add_pairs(const struct model *m, const struct model_batch *b, uint32_t n,
@@ -61,7 +61,7 @@ static double add_linear(const struct model *m, const struct model_batch *b, uin
     return size;
 }
 
-// The features of an example except one, padded as those of a batch.
+// The features of an example without one of them, padded like those of a batch.
 struct rest {
     float **rows;
     float *x, *u;
@@ -106,8 +106,8 @@ static void rest_fill(struct rest *r, const struct model_batch *b, uint32_t n,
 }
 
 // Computes the term of the layers. Numbers are normalised before a feature is left out,
-// because otherwise other numbers would take its place; a feature that is left out does
-// not count in means.
+// because otherwise the numbers after it in its field would take its place. Pooling comes
+// after that, so means do not count the feature that is left out.
 static int layers_of(struct model_work *w, struct model_batch b, double *ret)
 {
     float score;
@@ -158,7 +158,7 @@ int model_explain(struct model_work *w, const struct model_batch *example,
                   struct model_explained *x, struct err *e)
 {
     const struct model *m = w->model;
-    // `one`: the normalised example; `whole`: also pooled.
+    // `one` is the normalised example; `whole` is the same, normalised and pooled.
     struct model_batch one = *example, whole;
     uint32_t n = one.start[1] - one.start[0];
     float score;

@@ -13,14 +13,14 @@
 #include "model/model.h"
 
 struct model_pair {
-    uint32_t a, b; // two features of the example, a < b
+    uint32_t a, b; // indices of two features of the example, a < b
     double adds;
 };
 
 struct model_explained_feature {
     double linear; // the feature's linear term
     double pairs;  // sum of the pairs that contain the feature
-    double layers; // the change of the layers' output without the feature
+    double layers; // what the feature changes in the score of the layers
 };
 
 // The result. The caller provides the arrays: `feature` with an element for each feature,
@@ -34,8 +34,8 @@ struct model_explained {
     uint64_t all_pairs; // number of all pairs
 };
 
-// Explains a batch of one example. Returns TUG_EINTERNAL if the parts do not add up to
-// the model's score, except for rounding; TUG_ENOMEM.
+// Explains a batch of one example. Returns TUG_EINTERNAL if the terms and the
+// model's score differ by more than rounding errors, or TUG_ENOMEM.
 int model_explain(struct model_work *w, const struct model_batch *b,
                   struct model_explained *ret, struct err *e);
 

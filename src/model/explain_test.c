@@ -63,7 +63,7 @@ static void open_world(const char *name, bool mean)
                                .label = &t.label};
 }
 
-// Returns the score of an example with the features whose bits are set.
+// Returns the score of an example that has feature i if bit i of `set` is 1.
 static double score_of(uint32_t set)
 {
     float *rows[ROOM], x[ROOM] = {0}, u[ROOM] = {0}, score;
@@ -144,8 +144,8 @@ static void largest_pairs_come_first(void **state)
     model_work_close(&t.w);
 }
 
-// The square of a number far from 1 is added and subtracted: the difference is a rounding
-// error, not a missing part.
+// fm adds and subtracts the square of a large number. The terms then differ from the score by
+// a rounding error, which model_explain must not report as an error.
 static void large_numbers_are_rounded(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
 #include "model/model_internal.h"
 #include "rule/rule.h"
 
-enum { MAX_SUMS = 1 << 24 }; // limit of the floats of sums: 64 MiB per thread
+enum { MAX_SUMS = 1 << 24 }; // the most floats of sums in a thread (64 MiB)
 
 // Sets values found by a search on MovieLens-1M and on data from a planted model
 // (docs/models.md).
@@ -54,7 +54,8 @@ static size_t sums(const struct model *m)
 
 static size_t kept_floats(const struct model *m)
 {
-    return 2 * sums(m) + m->options.fields; // a list and marks take three bytes per field
+    return 2 * sums(m) +
+           m->options.fields; // a float per field is enough for list and marks (3 bytes)
 }
 
 static const float *heard(const struct model_work *w, const float *kept)
@@ -118,7 +119,7 @@ static void step(struct model_work *w, const struct model_example *x, const floa
     model_linear_step(w, x, err, t);
     model_set_l2(w, rule, x->latent.n);
     for (size_t i = 0; i < x->latent.n; i++)
-        // The decay is by squares, as in accessors with decays_by_squares.
+        // A feature's decay is multiplied by its squared value: see decays_by_squares.
         w->l2[i] *= x->latent.u[i] * x->latent.u[i];
     w->kernels->ffm_step[rule->kind](rule, w->l2, x->latent.rows, g->weights, g->state,
                                      x->latent.slot, x->latent.u, x->latent.n,
