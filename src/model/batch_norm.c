@@ -71,9 +71,9 @@ void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matr
     }
 }
 
-// Adds to `ret` the change that a batch makes to the summaries. The variance of n examples is corrected by
-// n / (n - 1), since the variance of a sample is slightly smaller than the variance of
-// all examples.
+// Adds to `ret` the change that a batch makes to the summaries. The variance of n examples
+// is corrected by n / (n - 1), since the variance of a sample is slightly smaller than the
+// variance of all examples.
 static void move_summary(const struct batch_norm *b, size_t n, size_t units, float *ret)
 {
     float by = momentum * b->share, unbiased = (float)n / (float)(n - 1);

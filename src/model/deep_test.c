@@ -844,8 +844,8 @@ static void test_dropout(void **state)
         assert_true(y.at[c] == 3);
 }
 
-// Initial values differ, have the range that follows from the width of the layer's input, and depend on the
-// seed.
+// Initial values differ, have the range that follows from the width of the layer's input,
+// and depend on the seed.
 static void test_first(void **state)
 {
     (void)state;

@@ -24,9 +24,9 @@ static void keep_pair(struct model_explained *x, struct model_pair p)
     x->pair[i] = p;
 }
 
-// Adds up the terms of all pairs. Returns a value to which rounding errors are proportional: fm subtracts the
-// features' own squares from the square of their sum, and both are at most the square of
-// the sum of their lengths.
+// Adds up the terms of all pairs. Returns a value to which rounding errors are proportional:
+// fm subtracts the squares of the features' vectors from the square of the vectors' sum, and
+// both are at most the square of the sum of the vectors' lengths.
 static double add_pairs(const struct model *m, const struct model_batch *b, uint32_t n,
                         struct model_explained *x)
 {

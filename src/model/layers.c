@@ -22,7 +22,7 @@ const char *layers_older_cpu(void)
 {
     static const char *const newer[] = {"Haswell",  "SkylakeX", "Cooperlake",
                                         "Sapphire", "Zen",      "Excavator"};
-    struct err why; // ignored here; the error is reported when a model is made
+    struct err why; // ignored: the same error is reported when a model is made
     if (layers_begin(&why) != 0)
         return NULL;
     const char *name = blas()->get_corename();
@@ -182,9 +182,9 @@ size_t tower_summaries(const struct tower *t)
     return t->batch_norm ? summaries_before(t, t->n) : 0;
 }
 
-// The kinds of values that are kept for each example; each kind has a value for each
-// unit. STATISTICS belong to the whole part of the batch, and are stored in the room of
-// its first examples.
+// The kinds of values that are kept for each example; each kind has a value for each unit.
+// STATISTICS belong to all examples that are computed together; the first of these examples
+// have them in their memory.
 enum { OUTPUT, DELTA, NORMALISED, STATISTICS };
 
 size_t tower_kept(const struct tower *t)
@@ -241,7 +241,7 @@ static float scale_of(const struct tower *t, const uint64_t *draw)
     return draw != NULL ? 1 / (1 - t->dropout) : 1;
 }
 
-// Drops units at random, by sixteen random bits for each unit.
+// Drops units at random. Sixteen random bits decide about each unit.
 static void drop_out(const struct tower *t, size_t layer, struct matrix y,
                      const uint64_t *draw)
 {
@@ -283,9 +283,9 @@ struct matrix tower_forward(const struct tower *t, const struct model_work *w,
     return in;
 }
 
-// Turns d loss / d y into the derivative by the values before rectification: it is 0
-// where y is 0, because the value was negative or was dropped; all other values were
-// multiplied by `scale`.
+// Turns d loss / d y into the derivative by the values before rectification. The
+// derivative is 0 where y is 0, because that value was negative or was dropped. All other
+// values were multiplied by `scale`.
 static void through_rectified(struct matrix dy, struct matrix y, float scale)
 {
     for (size_t i = 0; i < y.rows; i++) {
@@ -296,8 +296,9 @@ static void through_rectified(struct matrix dy, struct matrix y, float scale)
     }
 }
 
-// Backward through batch normalisation of layer l. `gradients` are those of this layer's
-// parameters; `summaries` is the change of all the model's summaries.
+// Computes derivatives backward through the batch normalisation of layer l. `gradients` are
+// the gradients of this layer's parameters; `summaries` is the change of all summaries of the
+// model.
 static void normalised_backward(const struct tower *t, const struct model_work *w,
                                 const struct model_batch *b, size_t l, struct matrix x,
                                 float *kept, const float *parameters, float *gradients,
@@ -378,7 +379,6 @@ void unit_backward(struct matrix y, const float *w, size_t tasks, const float *e
         }
 }
 
-// Gets the name of the layer that has parameter `at`.
 void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX])
 {
     for (size_t l = 0; l < t->n; at -= parameters_of(t, l++))
@@ -389,8 +389,9 @@ void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAM
     snprintf(ret, MODEL_LAYER_NAME_MAX, "the unit on the layers");
 }
 
-// Returns the number of the unit's random numbers, which count as those of a layer: one
-// before the tower's layers or, for the tower of --hidden, one after all possible layers.
+// Returns the number that selects the output unit's random numbers, as a layer's number does.
+// It is one below the number of the tower's first layer. The tower of --hidden begins with
+// number 0; for its unit the number after all possible layers is used.
 static size_t unit_number(const struct tower *t)
 {
     return t->number == 0 ? MODEL_MAX_HIDDEN : t->number - 1;

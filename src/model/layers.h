@@ -14,11 +14,11 @@
 #include "model/matrix.h"
 #include "model/model.h"
 
-// Loads the library that multiplies (model/blas.h). Call it before the first product.
+// Loads OpenBLAS (model/blas.h). Must be called before the first product of matrices.
 int layers_begin(struct err *e);
-// OpenBLAS multiplies by code for a type of CPU. Returns the name of this type if the type
-// lacks vector instructions of this CPU, which may be newer than OpenBLAS; otherwise
-// returns NULL.
+// OpenBLAS chooses code for a type of CPU. If this machine's CPU is newer than OpenBLAS, the
+// chosen type may lack some of its vector instructions. Returns the name of the type in this
+// case; otherwise returns NULL.
 const char *layers_older_cpu(void);
 
 // Returns the kernels that multiply matrices in the forward direction, or NULL for
@@ -27,7 +27,8 @@ const char *layers_older_cpu(void);
 const struct kernels *layers_exact(const struct model_work *w,
                                    const struct model_batch *b);
 
-// Compute y = x w + b, and its gradients: dw += x' dy, db += the sum of dy, dx += dy w'.
+// layer_forward computes y = x w + b. layer_backward_add adds the gradients: dw += x' dy,
+// db += the sum of dy, dx += dy w'.
 // A layer has y.columns units.
 void layer_forward(const struct kernels *exact, struct matrix x, const float *parameters,
                    struct matrix y);
@@ -43,7 +44,8 @@ static inline size_t layer_parameters(size_t in, size_t out)
 void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret);
 
 // Fully connected layers, each rectified: max(0, y). With batch_norm, y is normalised
-// before; then the biases are the shifts, and the scales come after them. In training
+// before rectification; the biases then serve as the shifts, and the scales come after the
+// biases. In training
 // each unit of an example is left out with probability `dropout`, and the others are
 // scaled up to compensate (Srivastava et al. 2014; scaled in training, as is usual, so
 // that scoring needs no scaling).
@@ -53,9 +55,9 @@ struct tower {
     float dropout;
     bool batch_norm;
     uint64_t seed;
-    // Position of the layer's first parameter, counted from the end of the biases.
+    // Position of the first layer's first parameter among the parameters after the biases.
     size_t parameters;
-    size_t summaries; // position of the layer's first summary
+    size_t summaries; // position of the first layer's first summary
     size_t number; // number of the tower's first layer, which selects its random numbers
     size_t tasks;  // number of an example's scores; a tower that ends in one unit
                    // computes score number `task`
@@ -68,7 +70,7 @@ size_t tower_out(const struct tower *t); // units of the last layer
 size_t tower_parameters(const struct tower *t);
 size_t tower_summaries(const struct tower *t);
 void tower_first(const struct tower *t, float *ret);
-// Returns the floats that are kept for an example: the output and d loss / d output of
+// Returns the number of floats that are kept for an example: the output and d loss / d output of
 // each layer, and the values of batch_norm.
 size_t tower_kept(const struct tower *t);
 // Computes all layers with the input x. Their values begin at `kept` in the kept values
@@ -76,8 +78,8 @@ size_t tower_kept(const struct tower *t);
 struct matrix tower_forward(const struct tower *t, const struct model_work *w,
                             const struct model_batch *b, struct matrix x, float *kept);
 // Call tower_backward after tower_forward, with d loss / d output in tower_delta. It
-// writes d loss / d x, or adds it for a further tower on the same x. `gradients` are
-// those of the model's first layer.
+// writes d loss / d x to dx or, if `add`, adds it to dx. `gradients` are the gradients from
+// the model's first layer on.
 struct matrix tower_output(const struct tower *t, struct matrix x, float *kept);
 struct matrix tower_delta(const struct tower *t, struct matrix x, float *kept);
 void tower_backward(const struct tower *t, const struct model_work *w,
@@ -97,10 +99,10 @@ void unit_forward(const struct kernels *exact, struct matrix y, const float *w,
 void unit_backward(struct matrix y, const float *w, size_t tasks, const float *err,
                    float *dw, struct matrix dy, bool add);
 
-// These functions are for a tower, which may have no layers, with the unit on it that
-// computes a score. The unit's weights come after the tower's parameters. tower_score
-// adds to the scores. The backward function adds to the gradients, and writes dx, or adds
-// to it if there is an earlier task.
+// These functions are for a tower, which may have no layers, and the output unit above it.
+// The unit's weights come after the tower's parameters. tower_score adds to the scores. The
+// backward function adds to the gradients. For the first task it writes dx; for later tasks it
+// adds to dx.
 size_t tower_score_parameters(const struct tower *t);
 void tower_score_first(const struct tower *t, float *ret);
 void tower_score(const struct tower *t, const struct model_work *w,

@@ -11,7 +11,7 @@
 #include "base/loss.h"
 #include "base/maths.h"
 
-// Returns what `tug predict` prints: a probability, or the score itself.
+// Returns what `tug predict` prints: the probability for the logistic loss, else the score.
 static inline double loss_prediction(enum loss loss, float score)
 {
     return loss == LOSS_LOGISTIC ? maths_sigmoid(score) : score;

@@ -68,7 +68,6 @@ double metrics_auc(struct scored *s, struct scored *scratch, size_t n)
     return ranking_auc(&r);
 }
 
-// Adds up from the highest score down.
 double metrics_pr_auc(const struct scored *s, size_t n)
 {
     double positives = 0, negatives = 0, area = 0;
@@ -121,8 +120,9 @@ static size_t bucket_of(float score)
     return at < METRICS_BUCKETS - 1 ? (size_t)at : METRICS_BUCKETS - 1;
 }
 
-// Adds the loss of an example. A logarithm would cost as much as a short example itself,
-// so probabilities are multiplied until the product gets small.
+// Adds the loss of an example. The logarithm of each probability would take as long as a short
+// example. So probabilities are multiplied, and the logarithm is taken when their product
+// gets small.
 static void add_loss(struct metrics_stream *m, enum loss loss, double prediction,
                      float label, float weight)
 {

@@ -52,8 +52,9 @@ static inline double *metrics_value(struct metrics *m, size_t field)
     return (double *)(void *)((char *)m + metrics_fields[field].offset);
 }
 
-// Returns the mean loss if the mean label were predicted for all examples, from the sums
-// of weights, of weighted labels, and (for the squared loss) of their squares.
+// Returns the mean loss if the mean label were predicted for all examples. The arguments are
+// the sum of the weights, of the weighted labels and (for the squared loss) of the weighted
+// squares of the labels.
 double metrics_base(enum loss loss, double weight, double observed, double squares);
 
 // Score, label and weight of an example in an evaluation, kept to be sorted.
@@ -94,7 +95,7 @@ static inline void ranking_end_tie(struct ranking *r)
 
 static inline void ranking_add(struct ranking *r, struct scored s)
 {
-    if (s.score != r->score) // NaN differs from NaN, so each counts alone
+    if (s.score != r->score) // NaN differs from NaN, so scores that are NaN never tie
         ranking_end_tie(r);
     r->score = s.score;
     if (s.weight > 0)
@@ -113,8 +114,8 @@ static inline double ranking_auc(struct ranking *r)
 
 // Returns the area under the ROC curve: the probability that a positive scores above a
 // negative, where ties count half (Hanley & McNeil 1982); each pair is weighted by the
-// product of its weights. Exact except for rounding of doubles. Sorts `s` by score;
-// `scratch` has n elements, too. Returns NaN if a class is absent.
+// product of its examples' weights. Exact except for rounding of doubles. Sorts `s` by score;
+// `scratch` must have n elements. Returns NaN if a class is absent.
 double metrics_auc(struct scored *s, struct scored *scratch, size_t n);
 
 // Returns average precision: the mean, over the positives, of the share of positives
@@ -125,22 +126,22 @@ double metrics_pr_auc(const struct scored *s, size_t n);
 // Returns logloss / base for the logistic loss. Returns NaN if all labels are the same.
 double metrics_ne(double logloss, double base);
 
-// Streaming metrics: counts per bucket of scores, so that each thread can have its own,
-// and they can be added up. The AUC differs from the exact one by less than a bucket's
+// Streaming metrics count examples in buckets by score. So each thread can have its own
+// counts, which are added up later. The AUC differs from the exact one by less than a bucket's
 // width.
 enum { METRICS_BUCKETS = 4096 };
 
 struct metrics_stream {
     uint64_t examples;
     double weight, loss, predicted, observed;
-    double squares;    // sum of squares of labels, for the squared loss only
+    double squares;    // weighted sum of the labels' squares, for the squared loss only
     double likelihood; // product of probabilities that are not added to the loss yet
     double positive[METRICS_BUCKETS], negative[METRICS_BUCKETS];
 };
 
 void metrics_stream_clear(struct metrics_stream *m);
-// Returns a cleared stream for each of n labels, which the caller frees; NULL if memory
-// is out.
+// Returns an array of n cleared streams, one for each label, which the caller must free.
+// Returns NULL if memory is out.
 struct metrics_stream *metrics_streams(uint32_t n);
 void metrics_streams_clear(struct metrics_stream *m, uint32_t n);
 void metrics_stream_add(struct metrics_stream *m, enum loss loss, float score,

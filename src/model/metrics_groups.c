@@ -8,9 +8,9 @@
 
 #include "model/loss.h"
 
-// Passes of the sort, from the least significant digit: first the digits of the weight,
-// so that sums over ties always have the same order, then those of the score and of the
-// group.
+// The sort makes one pass for each digit, from the least significant digit on: the digits of
+// the weight, then of the score, then of the group. The weight is a key so that equal scores
+// are always added up in the same order.
 enum { BITS = 11, DIGITS = 1 << BITS, FLOAT_PASSES = 3, PASSES = 2 * FLOAT_PASSES + 6 };
 
 static size_t digit_of(const struct graded *g, int pass)

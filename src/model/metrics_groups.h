@@ -9,7 +9,7 @@
 
 #include "model/metrics.h"
 
-enum { GROUP_NONE = 0 }; // the group of examples without a value
+enum { GROUP_NONE = 0 }; // the group of examples that are in no group
 
 struct graded {
     uint64_t group;
@@ -30,13 +30,12 @@ struct group_metrics {
     double auc, logloss, copc;
 };
 
-// Compute the AUC and the metrics of one group.
+// `g` has the n elements of one group. group_auc sets *ret_weight to their total weight.
 double group_auc(const struct graded *g, size_t n, double *ret_weight);
 struct group_metrics group_metrics(const struct graded *g, size_t n);
 
-// The mean of the groups' AUC, weighted by the weights of their examples, without groups
-// of a single class (Zhou et al. 2018, section 6), and counts. The elements must be
-// sorted.
+// The mean of the groups' AUCs, weighted by the groups' total weights (Zhou et al. 2018,
+// section 6), and counts of groups and examples. The elements must be sorted by graded_sort.
 struct gauc {
     double gauc;        // NaN if no group has an AUC
     uint64_t groups;    // groups that count

@@ -52,7 +52,7 @@ static void test_auc(void **state)
     struct scored s[300], scratch[300];
     for (uint64_t seed = 0; seed < 200; seed++) {
         size_t n = 2 + random_below(seed, 0, 0, 298);
-        // coarse: scores with many ties
+        // `coarse`: scores are rounded, so that many are equal
         bool coarse = seed % 3 == 0, weighted = seed % 2 == 0;
         for (size_t i = 0; i < n; i++) {
             float x = 20 * random_f32(seed, 1, i) - 10;
@@ -77,7 +77,8 @@ static void test_auc(void **state)
 
 enum { GROUPS = 40 };
 
-// Returns a factor that gives the numbers of groups many digits, or few.
+// Returns the factor by which group numbers are multiplied: large, so that they have many
+// digits, or 1.
 static uint64_t factor_of(uint64_t seed)
 {
     return seed % 4 == 0 ? UINT64_MAX / GROUPS : 1;
@@ -85,11 +86,11 @@ static uint64_t factor_of(uint64_t seed)
 
 static uint64_t group_of(uint64_t seed, uint64_t i)
 {
-    // 0: the example is in no group.
+    // A result of 0 means that the example is in no group.
     return random_below(seed, 4, i, 1 + seed % GROUPS) * factor_of(seed);
 }
 
-// Looks at all pairs of each group.
+// Computes the result from all pairs of examples in each group, without sorting.
 static struct gauc naive_gauc(const struct graded *g, size_t n, uint64_t factor)
 {
     struct gauc r = {0};
@@ -142,8 +143,7 @@ static void test_gauc(void **state)
                          g[i - 1].scored.score <= g[i].scored.score));
         got = graded_gauc(g, n);
         again = graded_gauc(other, n);
-        // The results do not depend on the order, except for the rounding of sums over
-        // ties.
+        // The results do not depend on the order of the elements, except for rounding.
         assert_true(fabs(got.gauc - again.gauc) < 1e-12 || isnan(got.gauc));
         if (!(fabs(want.gauc - got.gauc) < 1e-12 ||
               (isnan(want.gauc) && isnan(got.gauc))))
@@ -202,7 +202,7 @@ static void test_auc_edges(void **state)
     assert_true(isnan(metrics_auc(one, scratch, 2)));
     assert_true(isnan(metrics_auc(one, scratch, 0)));
     assert_true(isnan(metrics_pr_auc(one, 2)) && isnan(metrics_pr_auc(one, 0)));
-    // equal scores, which count as a tie
+    // -0 and 0 are equal scores
     struct scored zeros[2] = {{-0.0f, 1}, {0.0f, -1}};
     assert_true(metrics_auc(zeros, scratch, 2) == 0.5);
     assert_true(metrics_pr_auc(zeros, 2) == 0.5);

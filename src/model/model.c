@@ -96,7 +96,7 @@ int model_check_dim(const struct model_options *o, struct err *e)
                          o->dim, MODEL_MAX_DIM);
 }
 
-// Checks the tasks and their weights, which are given for all tasks, or are 1.
+// Checks the number of tasks and their weights. If no weights are given, sets them to 1.
 static int check_tasks(struct model_options *o, struct err *e)
 {
     if (o->tasks == 0)
@@ -284,7 +284,7 @@ bool model_by_layer(const struct model *m)
     return m->options.ops->by_layer && m->summaries == 0;
 }
 
-// Makes room for n examples. The values that were kept for earlier examples are dropped.
+// Allocates memory for n examples. Values that were kept for earlier examples are lost.
 static int model_make_room(struct model_work *w, size_t n)
 {
     size_t bytes = (w->stride * n + KERNEL_PADDING) * sizeof(float),
@@ -385,12 +385,12 @@ int model_reserve(struct model_work *w, size_t n)
     w->l2 = w->share + padded;
     w->features = ok && w->share != NULL ? cap : 0;
     for (size_t i = 0; i < w->features; i++)
-        w->share[i] = 1; // stays 1 if rows do not count their updates
+        w->share[i] = 1; // the share stays 1 if rows do not count their updates
     return w->features != 0 ? 0 : TUG_ENOMEM;
 }
 
-// Prepares a batch for the model: normalises numbers and pools. In training this adds to
-// the summaries.
+// Prepares a batch for the model: normalises numbers and pools. In training, adds the
+// batch's sums to ret_summaries.
 static int prepare(struct model_work *w, struct model_batch *b, float *ret_summaries)
 {
     TRY(data_norm(w, b, ret_summaries));
@@ -429,7 +429,7 @@ static bool task_err(struct model_work *w, struct model_training *t,
     return true;
 }
 
-// Computes the gradients of at most as many examples as the model takes at once.
+// Computes the gradients of a batch of at most w->room examples.
 static int part_gradients(struct model_work *w, const struct model_batch *b,
                           struct model_training *t, float *ret_err,
                           float *const *ret_gradients)
@@ -445,7 +445,7 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
     b = &in_training;
     ops->forward(w, b, w->scores);
     if (w->flow != NULL)
-        w->flow->needs(w->flow->ctx, 0, tasks); // needs the biases
+        w->flow->needs(w->flow->ctx, 0, tasks); // the biases, one for each task
     for (size_t i = 0; i < b->n; i++) {
         t->bad = i;
         for (uint32_t k = 0; k < tasks; k++)
@@ -477,8 +477,8 @@ int model_gradients(struct model_work *w, const struct model_batch *b,
     return 0;
 }
 
-// If a row occurs as several features, adds their gradients to those of the first one.
-// Returns the number of rows.
+// If several features have the same row, adds their gradients to those of the first of these
+// features. Returns the number of distinct rows.
 static size_t add_rows(struct model_work *w, const struct model_batch *b)
 {
     const struct accessor *a = &w->model->accessor;

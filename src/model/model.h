@@ -59,7 +59,7 @@
 enum {
     MODEL_MAX_DIM = 1024,
     MODEL_AT_ONCE_MAX = 256, // the largest model_ops.at_once
-    MODEL_MAX_HIDDEN = 8,    // most layers
+    MODEL_MAX_HIDDEN = 8,    // the most layers of `hidden` or `tower`
     MODEL_MAX_UNITS = 8192,  // most units of a layer
     MODEL_MAX_CROSS = 8,
     MODEL_DENSE_BLOCK = 256, // floats of a block of dense parameters
@@ -72,7 +72,7 @@ enum {
 
 // Settings of a model (model/setting.h). `dim`: floats of a latent vector. `fields`: number
 // of fields, for models that need fields; all slots are below it. `init`: weights of all
-// groups but the first have random initial values in (-init, init).
+// groups except the first have random initial values in (-init, init).
 #define MODEL_SETTINGS(SETTING)                                                          \
     SETTING(u32, dim, "dim", MODEL_MAX_DIM, ALWAYS)                                      \
     SETTING(u32, fields, "fields", UINT16_MAX + 1, ALWAYS)                               \
@@ -104,17 +104,18 @@ struct model_options {
     uint32_t hidden[MODEL_MAX_HIDDEN];
     // The number of labels of an example, each of which is a task: 1, or more in models
     // with several tasks (model_ops.tasks). The tasks share the layers of `hidden`; above
-    // these, each task has layers of its own, `tower`. A task's loss is multiplied by its
-    // weight (if all are 0: 1).
+    // these, each task has layers of its own, `tower`. A task's loss is multiplied by
+    // its task_weight. If all weights are 0, each counts as 1.
     uint32_t tasks;
     uint32_t tower[MODEL_MAX_HIDDEN];
     float task_weight[MODEL_MAX_TASKS];
     LAYER_SETTINGS(SETTING_MEMBER)
-    uint32_t n_numbers; // fields with numbers, for data_norm
+    uint32_t n_numbers; // number of elements in `numbers`
     struct model_numbers {
-        uint32_t field, n; // the field, and how many numbers it has
+        uint32_t field, n; // a field, and how many numbers an example has in it
     } numbers[MODEL_MAX_NUMBERS];
-    uint32_t n_dims; // fields whose vectors do not have `dim` floats (model/dims.h)
+    uint32_t
+        n_dims; // number of fields whose vectors do not have options.dim floats (model/dims.h)
     struct model_dim {
         uint32_t field, dim;
     } dims[MODEL_MAX_DIMS];
@@ -133,7 +134,7 @@ struct model {
 
 // Examples in the form that a model reads. The features of example i are start[i] ..
 // start[i + 1] - 1 in the arrays over features, which are padded as kernels.h demands.
-// start[0] may be above 0, so that a part of a batch can use the same arrays.
+// start[0] may be above 0, so that a part of a batch can use the whole batch's arrays.
 //
 // If rows have a lifecycle (accessor/life.h), the weights of the second group are in
 // extra rows, which not every feature has: `latent` lists the features that have one.
@@ -163,7 +164,7 @@ struct model_batch {
     struct model_latent latent;
 };
 
-// Training on a batch: its settings besides the examples, and its results.
+// What training on a batch needs besides the examples, and the results.
 struct model_training {
     enum loss loss;
     const struct rule_params *rules; // rules of the groups, with the current rate
@@ -177,7 +178,7 @@ struct model_training {
 };
 
 // Callbacks about dense parameters that are being transferred. A model calls `needs`
-// before it reads floats [first, first + n), which may arrive as late as this call. It
+// before it reads floats [first, first + n), which may arrive only during this call. It
 // calls `has` when the gradient of the floats is complete for these examples, so that the
 // gradient may be sent. Each float is reported once to `needs`, and at most once to
 // `has`.
@@ -187,7 +188,7 @@ struct model_flow {
     void *ctx;
 };
 
-// The memory of one thread that scores or trains.
+// The working memory of one thread that scores or trains.
 struct model_work {
     const struct model *model;
     // The dense parameters, in the caller's memory; model_dense returns their number.
@@ -213,7 +214,8 @@ struct model_work {
             double size, sum, squares;
         } * sums;
         float *values;
-        uint32_t *number; // number of each feature
+        uint32_t
+            *number; // the index of each feature's number; 0: the feature is no number
     } data_norm;
     struct model_pool {   // state of pooling
         uint32_t *counts; // features of each field
@@ -247,9 +249,9 @@ struct model_ops {
     // Returns TUG_EUSAGE for options that the model cannot use. May be NULL.
     int (*check)(const struct model_options *o, struct err *e);
 
-    // Sets the contents of a row, in settings of the accessor named `features`: `embed`
-    // weights (1 before the call) and `dim` further ones (0 before the call). NULL: these
-    // initial settings stay.
+    // Sets the contents of a row: ret->embed weights (1 before the call) and ret->dim further
+    // weights (0 before the call), for the accessor named `features`. NULL: the settings
+    // stay as before the call.
     void (*layout)(const struct model_options *o, struct accessor_options *ret);
 
     // The number of dense parameters after the biases (one bias per task), and their
@@ -264,13 +266,13 @@ struct model_ops {
     // returns their address. They are initially 0. NULL: none.
     size_t (*kept)(const struct model *m);
 
-    // The most examples of a batch: many if the model computes them together, few if it
-    // computes each by itself and the rows should stay in the cache.
+    // The most examples that are computed at once: many if the model computes them together;
+    // few if it computes each by itself, so that their rows stay in the cache.
     uint32_t at_once;
     // True: if there are no summaries, a batch may have more examples than at_once, up to
     // the number for which model_room has made room, and one layer after the other is
-    // computed for all of them. The model also reports everything that it reads to
-    // model_work.flow (model_needs in model_internal.h).
+    // computed for all of them. The model also reports to model_work.flow every
+    // dense parameter that it reads (model_needs in model_internal.h).
     bool by_layer;
 
     // Computes scores without the biases.
@@ -301,7 +303,7 @@ struct model_ops {
                        char ret[MODEL_LAYER_NAME_MAX]);
 };
 
-// Returns the floats of a block of dense parameters.
+// Returns the number of floats in a block of dense parameters.
 static inline size_t model_dense_block(const struct model *m)
 {
     return m->dense.groups[0].n;
@@ -366,8 +368,8 @@ void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAM
 void model_step_dense(const struct model *m, const struct rule_params *rule,
                       float *const *blocks, const float *gradient);
 
-// Makes the same model for rows in the form that a pull returns, which have only weights:
-// this model can compute scores and gradients, but not steps.
+// Makes a copy of model m for rows in the form that a pull returns. Such rows have only
+// weights, so the copy can compute scores and gradients, but not steps.
 void model_packed(struct model *ret, const struct model *m);
 
 // Returns whether rows of one model can be used by the other.
@@ -382,13 +384,13 @@ struct table_options model_table(const struct model *m);
 struct table_options model_dense_table(const struct model *m);
 
 int model_work_open(struct model_work *w, const struct model *m, struct err *e);
-void model_work_close(struct model_work *w); // a zeroed one is fine
+void model_work_close(struct model_work *w); // a zeroed struct is fine
 
 // Makes room for the gradients of n features in w->gradients. Returns 0 or TUG_ENOMEM.
 int model_reserve(struct model_work *w, size_t n);
 // model_by_layer returns whether the model computes any batch layer by layer: see
-// model_ops.by_layer. model_room then lets model_gradients take n examples at once, or as
-// many as fit into `bytes`. Returns 0 or TUG_ENOMEM.
+// model_ops.by_layer. For such a model, model_room lets model_gradients take n examples at
+// once, or fewer if only fewer fit into `bytes`. Returns 0 or TUG_ENOMEM.
 bool model_by_layer(const struct model *m);
 int model_room(struct model_work *w, size_t n, size_t bytes);
 
@@ -425,8 +427,8 @@ int model_gradients(struct model_work *w, const struct model_batch *b,
                     float *const *ret_gradients);
 
 // Updates rows after each example (Hogwild). If the model computes several examples at
-// once, it updates each of their rows once, by the sum of its gradients. Returns 0,
-// TUG_EDATA or TUG_ENOMEM.
+// once, this function updates each of their rows once, by the sum of the row's gradients. Returns
+// 0, TUG_EDATA or TUG_ENOMEM.
 int model_step(struct model_work *w, const struct model_batch *b,
                struct model_training *t);
 

@@ -15,7 +15,10 @@
 MODELS(MODEL_DECLARE)
 #undef MODEL_DECLARE
 
-enum { MODEL_LINEAR, MODEL_LATENT }; // indices of the groups of these models
+enum {
+    MODEL_LINEAR,
+    MODEL_LATENT
+}; // indices of a row's groups, in all models of this library
 
 // Checks --dim. Returns 0 or TUG_EUSAGE.
 int model_check_dim(const struct model_options *o, struct err *e);
@@ -26,7 +29,7 @@ static inline const struct accessor_group *model_group(const struct model_work *
     return &w->model->accessor.groups[group];
 }
 
-// Returns the dense parameters after the biases, which are those of layers.
+// Returns the layers' parameters, which are the dense parameters after the biases.
 static inline const float *model_layers(const struct model_work *w)
 {
     return w->dense + w->model->options.tasks;
@@ -45,8 +48,8 @@ static inline void model_has(const struct model_work *w, size_t at, size_t n)
         w->flow->has(w->flow->ctx, w->model->options.tasks + at, n);
 }
 
-// Return the summaries, and the memory to which their gradients are added (in the
-// gradients of the layers).
+// The first function returns the summaries, the second the memory to which their changes
+// are added (in the layers' gradients).
 static inline const float *model_summaries(const struct model_work *w)
 {
     return w->dense + w->model->summaries;
@@ -116,8 +119,8 @@ static inline struct model_example model_example(const struct model_batch *b, si
     return x;
 }
 
-// The linear part: sum w_i x_i, its gradients, and its step. The step also counts the
-// updates of rows, if these have a count; without a count there is no prior.
+// The linear part: sum w_i x_i, its gradients, and its step. The step also counts each
+// row's updates if rows have a count. Without a count, rule_params.prior has no effect.
 
 static inline float model_linear(const struct model_work *w,
                                  const struct model_example *x)
@@ -143,7 +146,7 @@ static inline float model_product(const float *a, const float *b, size_t n)
     return sum;
 }
 
-// Sets the decay of each row's weights in a step. See rule_params.prior.
+// Sets w->l2 to the decay of each row's weights in a step. See rule_params.prior.
 static inline void model_set_l2(struct model_work *w, const struct rule_params *rule,
                                 size_t n)
 {

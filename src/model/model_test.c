@@ -212,8 +212,8 @@ static void test_gradients(void **state)
     }
 }
 
-// A batch gives the same results as its examples one by one, also if it does not begin at
-// the first feature.
+// A batch gives the same results as its examples one by one, even if the batch is a part of a
+// larger one.
 static void test_batches(void **state)
 {
     (void)state;
@@ -255,8 +255,8 @@ static void test_batches(void **state)
     }
 }
 
-// Zeroes the rules' state and the counts of all rows: fill_batch may have made them
-// negative.
+// Zeroes the rules' state and the counts of updates in all rows, because fill_batch may have
+// set them to negative numbers.
 static void make_rows(struct example *e, const struct model *m)
 {
     for (size_t i = 0; i < MAX_FEATURES; i++) {
@@ -294,7 +294,8 @@ static void assert_same_rows(const struct model *m, const struct example *a,
         assert_memory_equal(a->data[i], b->data[i], m->accessor.width * sizeof(float));
 }
 
-// Two levels of kernels give the same bits after many steps on equal rows.
+// The kernels for different levels of CPU instructions give the same bits after many steps on
+// equal rows.
 static void test_levels_agree(void **state)
 {
     (void)state;
@@ -315,7 +316,8 @@ static void test_levels_agree(void **state)
     }
 }
 
-// A model's own step equals gradients and updates of one example after the other.
+// A model's own `step` has the same result as model_step without it, which computes the
+// gradients of an example and then updates its rows, one example after the other.
 static void test_step_is_gradients(void **state)
 {
     (void)state;
@@ -375,7 +377,7 @@ static void test_same_rows(void **state)
     assert_int_equal(a.accessor.groups[1].n, b.accessor.groups[1].n);
     assert_true(model_same_rows(&a, &a));
     assert_false(model_same_rows(&a, &b));
-    // lr has no vectors, so that other options do not matter
+    // lr has no vectors, so options of vectors do not matter
     assert_true(model_same_rows(&lr, &wide));
     assert_false(model_same_rows(&lr, &a));
     b = a;
@@ -427,7 +429,7 @@ static void test_refused(void **state)
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
     assert_int_equal(model_find("gbdt", &o.ops, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "no model 'gbdt'; choose from lr, fm, ffm, mlp,"));
-    struct model_ops other = toy; // its name must differ from that of toy
+    struct model_ops other = toy; // refused, because it has the same name as `toy`
     assert_int_equal(model_register(&other, &e), TUG_EUSAGE);
     other.name = "";
     assert_int_equal(model_register(&other, &e), TUG_EUSAGE);

@@ -24,7 +24,7 @@
 
 #define ALWAYS (-1)
 
-// The member in a run.
+// Declares the member of a run's structure for a setting.
 #define SETTING_MEMBER(kind, member, name, arg, was) SETTING_##kind member;
 #define SETTING_flag bool
 #define SETTING_u32 uint32_t
@@ -33,7 +33,7 @@
 #define SETTING_hex uint64_t
 #define SETTING_word bool
 
-// The member of the option (options/options.h).
+// Declares the member for the value of the setting's option (options/options.h).
 #define SETTING_OPTION(kind, member, name, arg, was) SETTING_OPTION_##kind member;
 #define SETTING_OPTION_flag bool
 #define SETTING_OPTION_u32 uint64_t

@@ -138,7 +138,7 @@ static uint16_t port_of(const struct sockaddr_storage *s)
                                           : ((const struct sockaddr_in *)s)->sin_port);
 }
 
-// Sets the error of errno, and says what the user can do.
+// Sets the error from errno, with a hint what the user can do.
 static int refused_to_listen(const struct monitor_address *a, struct err *e)
 {
     int error = errno;
@@ -163,10 +163,8 @@ int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err 
     if (a->path[0] != '\0')
         return listen_unix(a, ret_fd, e);
     TRY(address_find(a, &found, e));
-    bool refused =
-        a->loopback &&
-        !is_loopback(
-            found->ai_addr); // the name resolved to loopback when address_read checked it
+    // The host's name may have another address now than when address_read checked it.
+    bool refused = a->loopback && !is_loopback(found->ai_addr);
     int rc = refused ? -1 : listen_at(found, ret_fd);
     freeaddrinfo(found);
     if (refused)
@@ -235,8 +233,8 @@ bool address_host(char ret[NI_MAXHOST], const char *host)
     if (n >= NI_MAXHOST || (bracket && host[n] != ']'))
         return false;
     const char *rest = host + n + bracket;
-    // A port may follow the name. Behind an SSH tunnel it differs from the monitor's own,
-    // so any port is accepted.
+    // A port may follow the name. Behind an SSH tunnel the port differs from the
+    // monitor's own, so any port is accepted.
     if (*rest != '\0' && (*rest != ':' || rest[1 + strspn(rest + 1, "0123456789")] != 0))
         return false;
     snprintf(ret, NI_MAXHOST, "%.*s", (int)(n - bracket), host + bracket);

@@ -26,8 +26,8 @@ struct monitor_address {
 // Reads "HOST:PORT" or "unix:PATH".
 int address_read(struct monitor_address *ret, const char *text, struct err *e);
 
-// Sets the error for an address that other machines can reach; it names the missing
-// options.
+// Sets the error for an address that other machines can reach. The message names the options
+// that are missing.
 int address_refuse(const struct monitor_address *a, const char *missing, struct err *e);
 
 // Opens the listening socket. A Unix socket gets mode 0600, and replaces a socket that a
@@ -40,8 +40,8 @@ void address_leave(const struct monitor_address *a);
 // root. Returns true for other sockets.
 bool address_peer_is_own(int fd);
 
-// Gets the name or address in the header Host, without its port. Returns
-// false if there is none.
+// Gets the name or address in `host`, the value of the header Host, without the port. Returns
+// false if `host` is malformed.
 bool address_host(char ret[NI_MAXHOST], const char *host);
 // Returns whether a request may use this name for this process: "localhost", a literal
 // address of loopback, the address at which it arrived, or the typed host. A page of

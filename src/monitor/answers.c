@@ -113,7 +113,7 @@ static bool has_body(const struct answers *a, const struct connection *one)
            *header_of(a, one, "Transfer-Encoding") != '\0';
 }
 
-// Probes of health need no token: they learn only that the process lives or is ready.
+// Health probes need no token: the answer says only whether the process runs or is ready.
 static bool is_open(const char *url)
 {
     return strcmp(url, kinds[ANSWER_HEALTH].path) == 0 ||
@@ -188,8 +188,8 @@ static int add_bytes(const char *bytes, size_t n, void *to)
     return buf_add(to, bytes, n);
 }
 
-// Adds the facts as JSON. If the last question to the source failed, the member `stale`
-// has the error.
+// Adds the facts as JSON. If the source of the facts last answered with an error, the member
+// `stale` contains the error.
 static int render_status(const struct facts_told *t, struct buf *to)
 {
     json_t *shown = json_copy(t->now);
@@ -257,7 +257,7 @@ enum MHD_Result answers_give(struct answers *a, struct connection *one,
         return give_kept(a, one, kind);
     if (kind == ANSWER_HEALTH)
         return say(a, one, MHD_HTTP_OK, NULL, NULL, "alive");
-    if (kind == ANSWER_EVENTS) // a request HEAD for events
+    if (kind == ANSWER_EVENTS) // only HEAD requests for events come here
         return say_as(a, one, MHD_HTTP_OK, NULL, NULL, "", kinds[kind].type);
     bool ready = render_ready(&a->told, text);
     const char *short_text = ready ? "ready" : "not ready";

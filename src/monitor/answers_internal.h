@@ -18,7 +18,7 @@ enum answer_kind {
     // /metrics in the text format of Prometheus, for clients that do not accept OpenMetrics.
     ANSWER_METRICS,
     ANSWER_OPEN_METRICS,
-    // The number of kinds above; their answers are cached until the facts change.
+    // The number of kinds above. Answers of these kinds are cached until the facts change.
     ANSWER_KEPT,
     ANSWER_READY = ANSWER_KEPT,
     ANSWER_EVENTS,
@@ -38,7 +38,7 @@ struct answers {
     bool closing;
 };
 
-// Drops the cached answers and the event, which were made from older facts.
+// Drops the cached answers and the cached event. Must be called when the facts change.
 void answers_forget(struct answers *a);
 
 // Returns the kind of answer that a request asks for. If the request is not allowed,
