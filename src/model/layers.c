@@ -183,8 +183,8 @@ size_t tower_summaries(const struct tower *t)
 }
 
 // The kinds of values that are kept for each example; each kind has a value for each unit.
-// STATISTICS belong to all examples that are computed together; the first of these examples
-// have them in their memory.
+// STATISTICS belong to all examples that are computed together; they
+// are stored in the memory of the first of these examples.
 enum { OUTPUT, DELTA, NORMALISED, STATISTICS };
 
 size_t tower_kept(const struct tower *t)

@@ -120,7 +120,7 @@ static inline struct model_example model_example(const struct model_batch *b, si
 }
 
 // The linear part: sum w_i x_i, its gradients, and its step. The step also counts each
-// row's updates if rows have a count. Without a count, rule_params.prior has no effect.
+// row's updates if rows have a count. Without a count, rule_params.prior is 0.
 
 static inline float model_linear(const struct model_work *w,
                                  const struct model_example *x)
