@@ -15,8 +15,8 @@ static void end(struct connection *one)
     (void)shutdown(one->fd, SHUT_RDWR);
 }
 
-// Returns the connection that has been in this state for the longest time;
-// NULL if none is in it.
+// Returns the connection that has been in `state` for the longest time; NULL if no
+// connection is in this state.
 static struct connection *oldest_of(struct connections *c, enum connection_state state)
 {
     struct connection *oldest = NULL;

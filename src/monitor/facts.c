@@ -27,8 +27,8 @@ struct facts {
     uint64_t fresh_ns; // when the source was asked for `fresh`
 };
 
-// Waits until facts are wanted and a second has passed since the last question. Returns
-// false if the monitor closes.
+// Waits until facts are wanted and a second has passed since the source was asked last.
+// Returns false if the monitor closes.
 static bool await_wish(struct facts *f)
 {
     pthread_mutex_lock(&f->lock);

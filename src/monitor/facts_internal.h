@@ -19,7 +19,7 @@ struct facts_told {
     uint64_t asked_ns, before_ns; // when the source was asked for each of the two
     uint64_t told_ns;             // when facts_take took the last answer or error
     uint64_t version;             // increased by each answer or error
-    struct err why; // code 0, or the error of the last question to the source
+    struct err why;               // the error of the source's last answer; code 0: none
 };
 
 // Starts the thread, which writes to the event descriptor `wake` when it has a new answer
@@ -28,7 +28,7 @@ int facts_open(struct facts **ret, const struct monitor_source *s, int wake,
                struct err *e);
 void facts_close(struct facts *f); // NULL is fine
 
-// Tells the thread to ask for newer facts: at once, or a second after the last question.
+// Tells the thread to ask the source for newer facts, but at most once a second.
 void facts_want(struct facts *f);
 // Moves a new answer or error into *t; returns false if there is none.
 bool facts_take(struct facts *f, struct facts_told *t);

@@ -14,8 +14,8 @@ static const double idle_seconds = 60, waiting_seconds = 2, silent_seconds = 5,
                     behind_share = .7;
 
 // The recent speed of a worker is compared with others if it was measured over at
-// least compared_seconds, and some worker has finished compared_pieces pieces of
-// the data in its time.
+// least compared_seconds, and some worker has recently finished compared_pieces
+// pieces of the data.
 static const double compared_seconds = 10, compared_pieces = 5;
 
 // Limits of the training. A loss above guess_loss, or risen by both rise_factor and

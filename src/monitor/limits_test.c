@@ -8,7 +8,7 @@
 #include "kit/test.h"
 #include "os/file.h"
 
-// The limits, each with an expression that the rule of an alert must contain.
+// Each limit with its alert, and the text that the alert's rule must contain.
 static const struct shared {
     const char *alert, *part;
     double limit;

@@ -173,7 +173,7 @@ static int visit(struct writer *w, const json_t *o)
     size_t i;
     if (json_is_array(next)) {
         json_array_foreach(next, i, one) {
-            // Else there would be two samples with the same labels.
+            // A replaced node would give a second sample with the labels of its successor.
             if (!nodes || !fact_is_replaced(next, one))
                 TRY(enter(w, step, NULL, one));
         }

@@ -40,8 +40,7 @@ struct monitor {
     bool started;
     atomic_bool stop;
 
-    // Set when the work has ended (monitor_end).
-    _Atomic uint64_t ended_ns; // 0: not yet
+    _Atomic uint64_t ended_ns; // when the work ended (monitor_end); 0: not yet
     // The time until which readers of /metrics may still read the end.
     uint64_t until_ns;
     _Atomic uint64_t read_ns; // when /metrics was read last; 0: never
@@ -59,7 +58,8 @@ static bool facts_are_fresh(const struct monitor *m)
            (ended == 0 || t->asked_ns >= ended);
 }
 
-// Records what a connection reads; note_read counts it once the client has all of it.
+// Records what a connection reads. note_read uses the record when the client has got the
+// whole answer.
 static void note_reading(const struct monitor *m, struct connection *one,
                          enum answer_kind kind)
 {
@@ -242,7 +242,7 @@ static void *run_monitor(void *arg)
 
 static int begin_daemon(struct monitor *m, int fd, struct err *e)
 {
-    // The TLS versions that links between nodes use, too.
+    // Links between nodes use the same TLS versions.
     static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3";
     struct trust *t = &m->answers.trust;
     bool tls = t->x != NULL;

@@ -28,7 +28,7 @@ enum {
     MANY = 2000,
     SOME = 100,
     READERS = 16,
-    DEAF = 128,     // as many as the monitor has connections
+    DEAF = 128,     // the greatest number of connections of the monitor
     LARGE = 4 << 20 // bytes of an answer that no socket's buffer can hold
 };
 
@@ -522,7 +522,7 @@ static void closes_slow_connections(void **state)
     browse_says(url, "/healthz", 200, "alive");
     kit_clock_skip(31 * SECOND_NS);
     struct browse b = browse_read(half);
-    assert_int_equal(b.status, 0); // closed
+    assert_int_equal(b.status, 0); // the monitor has closed the connection
     browse_free(&b);
     browse_says(url, "/healthz", 200, "alive");
     close(deaf);
@@ -550,7 +550,7 @@ static void waits_until_the_end_is_seen(void **state)
     assert_false(monitor_is_seen(monitor));
     browse_says(url, "/healthz", 200, "alive");
     assert_false(monitor_is_seen(monitor));
-    // the facts from before do not count as seen
+    // facts from before the end of the work do not count
     browse_says(url, "/metrics", 200, "tug_run_state{");
     while (!monitor_is_seen(monitor))
         sched_yield();

@@ -309,7 +309,7 @@ static void add_move(struct page_view *p, const json_t *m)
     html_add(&p->h, "</tr>\n");
 }
 
-// Lists the partitions that move now; a node has only a few at a time.
+// Lists the partitions that move now.
 static void add_moves_now(struct page_view *p)
 {
     static const char *const names[] = {"#partition", "space",  "from",  "to", "#size",

@@ -27,8 +27,8 @@ static double total(const json_t *o, const char *const *names)
     return sum;
 }
 
-// Returns the facts of the same loop, which usually has the same index. Returns NULL if the
-// list does not have this loop.
+// Returns the element of `loops` about the same loop as `like`; NULL if there is none. The
+// element usually has the index `place`.
 static const json_t *same_loop(const json_t *loops, size_t place, const json_t *like)
 {
     size_t n = json_array_size(loops);

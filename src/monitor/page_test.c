@@ -291,7 +291,7 @@ static void compares_workers_by_their_recent_speed(void **state)
                           WORKER_OF("1", "0", "900000",
                                     "'seconds': 50, 'examples': 500, 'pieces': 5")),
                true, "worker 1 is slow (10 % of the fastest one's speed)");
-    // A few pieces do not suffice to call a worker slow, and neither does a moment.
+    // A worker is not called slow after only a few pieces, or after only a few seconds.
     const char *few = WORKERS_OF(
         WORKER_OF("0", "0", "9", "'seconds': 50, 'examples': 4000, 'pieces': 4"),
         WORKER_OF("1", "0", "9", "'seconds': 50, 'examples': 3000, 'pieces': 3"));
@@ -300,7 +300,7 @@ static void compares_workers_by_their_recent_speed(void **state)
         WORKER_OF("0", "0", "9", "'seconds': 60, 'examples': 6000, 'pieces': 60"),
         WORKER_OF("1", "0", "9", "'seconds': 9, 'examples': 10, 'pieces': 1"));
     assert_null(strstr(main_of(moment, NULL), " is slow"));
-    // Two lanes of one process are one worker.
+    // Two lanes of one process count as one worker.
     verdict_is(WORKERS_OF(WORKER_OF("0", "0", "9", ""), WORKER_OF("0", "1", "9", "")),
                true, "0 servers and 1 worker alive");
 }
@@ -380,7 +380,7 @@ static void counts_moves(void **state)
     const char *all = main_of(MOVED_OF("'moves_left': 0, 'moves_done': 0"), NULL);
     has(all, "No partition has moved.");
     has(all, "server 0 loop 0</span>");
-    assert_null(strstr(all, "server 1 loop 0</span>")); // it has left
+    assert_null(strstr(all, "server 1 loop 0</span>")); // server 1 has left
 }
 
 // While something is wrong, the verdict still has the pass, the speed and the last save.
@@ -554,7 +554,7 @@ static void names_its_style_and_script(void **state)
     const char *all = buf_str(&text);
     has(all, "<p id=\"verdict\" class=\"ill\">nothing is known yet</p>");
     assert_null(strstr(all, "@MAIN@"));
-    // The page's Content-Security-Policy forbids them.
+    // The page's Content-Security-Policy forbids style attributes.
     assert_null(strstr(all, "style=\""));
     assert_null(strstr(all, "innerHTML"));
     assert_int_not_equal(render_page_open(&page, "<p>", &test_err), 0);
