@@ -206,7 +206,7 @@ def test_a_notebook_shows_the_model(model):
         svg = xml.etree.ElementTree.fromstring(chart)
         curves = svg.findall("{http://www.w3.org/2000/svg}polyline")
         assert [len(curve.get("points").split()) for curve in curves] == [5, 5]  # training and validation
-        # y grows downwards: the curve falls where the metric rises
+        # y grows downwards, so a point with a higher metric has a smaller y
         heights = [float(point.split(",")[1]) for point in curves[0].get("points").split()]
         values = [getattr(p, field) for p in model.history]
         assert (np.argsort(heights, kind="stable") == np.argsort(-np.array(values), kind="stable")).all()

@@ -226,7 +226,7 @@ struct peer {
         size_t bytes;
     } lists[KEYS_LISTS];
     size_t list_room;
-    // The number of times that the loop lacked a list that it had by this record.
+    // The number of times that the loop lacked a list that it has according to this record.
     uint32_t list_misses;
 };
 

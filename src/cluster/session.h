@@ -83,8 +83,8 @@ enum session_news {
 bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
                   uint64_t now);
 
-// Returns whether some address of the list has not refused the session since the last
-// WELCOME, so that the refusal is not final.
+// Called after a refusal. Returns true if it is not final: an address of the list is left
+// that has not refused the session since the last WELCOME.
 bool session_may_retry(const struct session *s, const char *addresses);
 
 // The van's handler calls these functions. They return false or SESSION_NOT_ITS if the

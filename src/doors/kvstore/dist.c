@@ -43,7 +43,7 @@ struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
     return NULL;
 }
 
-// Takes a reply to *ret, which has n bytes; the reply must have the same size.
+// Copies a server's reply into *ret, which has n bytes; the reply must have the same size.
 static int take_reply(struct tug_kvstore *s, uint32_t timestamp, uint32_t server,
                       void *ret, size_t n)
 {
