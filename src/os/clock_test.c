@@ -10,8 +10,8 @@
 #include "kit/test.h"
 #include "os/thread.h"
 
-// Replaces the C library's function, and makes the wall clock run ahead of the clock that
-// the kernel uses for waits.
+// Replaces the C library's function. This process reads a wall clock that is 5 seconds
+// ahead of the kernel's, by which the kernel ends waits.
 int clock_gettime(clockid_t id, struct timespec *ret)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, ret);
@@ -20,7 +20,7 @@ int clock_gettime(clockid_t id, struct timespec *ret)
     return rc;
 }
 
-// The wait takes the time that was asked for, neither longer nor shorter.
+// A wait with a deadline takes the time that the caller asked for, about 0.05 seconds.
 static void waits_as_long(void **state)
 {
     (void)state;

@@ -52,14 +52,14 @@ static int wait_for(pid_t pid)
     return status;
 }
 
-// Ends the keeper without killing the group: processes that the command left running may
-// continue.
+// Ends the keeper without killing its process group: processes that the command left
+// running may continue.
 static void release_keeper(struct command *c)
 {
     struct iovec line = {(void *)(uintptr_t) "\n", 1};
     if (c->keeper == 0)
         return;
-    (void)disk_write_pipe(c->leash, &line, 1); // the keeper may have ended
+    (void)disk_write_pipe(c->leash, &line, 1); // fails if the keeper has already ended
     close(c->leash);
     c->leash = -1;
     wait_for(c->keeper);
@@ -79,8 +79,8 @@ static void command_free(struct command *c)
     mem_free(c);
 }
 
-// Starts a shell with these descriptors as its standard input, output and error, in
-// process group `group` (0: a new one), with the default signal handling.
+// Starts a shell that runs `text` in process group `group` (0: a new group), with the
+// default signal handling. `fds` are its standard input, output and error.
 static int spawn(pid_t *ret, char *text, const int fds[3], pid_t group)
 {
     static const char shell[] = "/bin/sh";
@@ -133,7 +133,7 @@ static void close_all(const int *fds, size_t n)
     errno = error;
 }
 
-// Makes a pipe whose ends are not 0 to 2. Returns false and errno on failure.
+// Makes a pipe whose descriptors are above 2. Returns false and sets errno on failure.
 static bool open_pipe(int ends[2])
 {
     ends[0] = ends[1] = -1;
@@ -144,7 +144,8 @@ static bool open_pipe(int ends[2])
     return ends[0] >= 0 && ends[1] >= 0;
 }
 
-// Starts the keeper. It kills the group, itself included, unless it reads a line.
+// Starts the keeper, a shell that waits for a line from this process. If the pipe is
+// closed without a line, the keeper kills its process group, itself included.
 static int start_keeper(struct command *c)
 {
     static char text[] = "read -r line && exit; kill -9 0";
@@ -201,8 +202,8 @@ int command_begin(struct command **ret, const char *text, enum command_way way, 
     return 0;
 }
 
-// Frees the blocks of the standard-error file before the part that an error reports. The
-// file keeps its length, so that no byte moves.
+// If the file with the command's standard error has grown, frees its memory except for
+// the end, which an error reports. The file keeps its length, so that no byte moves.
 static void forget_complaints(const struct command *c)
 {
     struct stat s;

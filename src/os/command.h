@@ -26,8 +26,8 @@ struct command;
 int command_begin(struct command **ret, const char *text, enum command_way way, int fd,
                   struct err *e);
 int command_write(struct command *c, const void *bytes, size_t n, struct err *e);
-// Reads a part of the command's output. *ret_n is 0 only at its end; then command_end
-// returns whether the command has succeeded.
+// Reads a part of the command's output. *ret_n is 0 only at the end of the output. After
+// that, command_end returns an error if the command has failed.
 int command_read(struct command *c, void *bytes, size_t cap, size_t *ret_n,
                  struct err *e);
 int command_fd(
@@ -38,8 +38,9 @@ int command_end(struct command *c, struct err *e); // waits; frees c, also on fa
 // Ends the command and the processes it started, at any time; frees c. `c` may be NULL.
 void command_abort(struct command *c);
 
-// A file at `path` that gets the output of the command `text`; the bytes written go to
-// the command. The file appears only if it is complete and the command has succeeded.
+// A file at `path` with the output of the command `text`. The bytes that the caller
+// writes are the command's input. The file appears only if it is complete and the command
+// has succeeded.
 struct command_file;
 int command_file_create(struct command_file **ret, const char *text, const char *path,
                         struct err *e);

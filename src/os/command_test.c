@@ -34,7 +34,8 @@ static int write_lines(const char *text, size_t lines, struct err *e)
         command_file_abort(f);
         return rc;
     }
-    return command_file_commit(f, e); // its error says more than that of a failed write
+    // The error of the commit, unlike that of a write, says why the command failed.
+    return command_file_commit(f, e);
 }
 
 static void test_writes(void **state)
@@ -185,7 +186,7 @@ static void test_faults(void **state)
         if (!disk_faulted())
             break;
         assert_int_equal(rc, TUG_EIO);
-        // the failed call is the directory's fsync
+        // the file exists only if the call that failed is the directory's fsync
         assert_int_equal(file_exists(path), n == 3);
         assert_int_equal(files_beside(files_dir, NULL), 0);
     }

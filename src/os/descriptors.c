@@ -15,8 +15,8 @@ void descriptors_raise(void)
     if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= ENOUGH)
         return;
     l.rlim_cur = l.rlim_max < ENOUGH ? l.rlim_max : ENOUGH;
-    // If the system refuses, the limit does not change, and so the number of possible
-    // links does not grow.
+    // If the system refuses, the limit stays, and the process can open no more links than
+    // before.
     (void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
@@ -29,7 +29,7 @@ static void hold(int fd)
     int held = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     if (held < 0) // a directory serves as well, since reading or writing it fails, too
         held = open("/", O_RDONLY | O_DIRECTORY);
-    if (held > STDERR_FILENO) // another thread has opened it first
+    if (held > STDERR_FILENO) // another thread has opened `fd` first
         close(held);
 }
 
@@ -45,8 +45,8 @@ uint64_t descriptors_limit(void)
     return getrlimit(RLIMIT_NOFILE, &l) == 0 ? (uint64_t)l.rlim_cur : UNKNOWN;
 }
 
-// Estimates the free descriptors. The system returns the lowest free number, so a high
-// number means that few are free.
+// Estimates the number of free descriptors. The system returns the lowest free number, so
+// a high number means that few are free.
 uint64_t descriptors_left(void)
 {
     uint64_t limit = descriptors_limit();

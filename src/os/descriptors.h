@@ -12,9 +12,9 @@
 void descriptors_raise(void);
 
 // Opens those of the descriptors 0 to 2 that are closed. Otherwise the next file or link
-// would get such a number, and messages would be written into it. Reading from and
-// writing to these descriptors still fails. Programs call it first, and so does every
-// public function that opens something.
+// could get one of these numbers, and messages would be written into that file or link.
+// Reading from and writing to these descriptors still fails. Programs call it first, and
+// so does every public function that opens something.
 void descriptors_hold_standard(void);
 
 // Returns the current soft limit.

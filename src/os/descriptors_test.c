@@ -36,8 +36,9 @@ static void open_descriptors_are_counted(void **state)
     close(ends[1]);
 }
 
-// Runs in a process of its own. Files and links must never get the numbers 0 to 2, and
-// using these numbers fails as if they were closed.
+// A child process closes some of the descriptors 0 to 2 and then calls
+// descriptors_hold_standard. A new file gets none of these numbers, and reading or
+// writing them still fails.
 static void standard_descriptors_are_held(void **state)
 {
     (void)state;
@@ -53,7 +54,7 @@ static void standard_descriptors_are_held(void **state)
             bool good = next > 2;
             for (int fd = 0; fd < 3; fd++) {
                 char c = 0;
-                // Child processes inherit the descriptor.
+                // F_GETFD returns 0: child processes inherit the descriptor.
                 if ((closed >> fd & 1) != 0)
                     good = good && fcntl(fd, F_GETFD) == 0 &&
                            (fd == 0 ? read(fd, &c, 1) : write(fd, &c, 1)) < 0;

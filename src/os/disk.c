@@ -15,13 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static atomic_long fault = -1; // calls until the one that fails; negative: no fault is
-                               // set
+// The number of calls before the one that fails; negative: no call fails.
+static atomic_long fault = -1;
 static atomic_bool faulted;
 static atomic_int fault_error;
 
-// Returns whether this call must fail. The count passes 0 in one thread
-// only, so one call fails.
+// Counts a call and returns whether it must fail. Only one thread finds the count 0, so
+// only one call fails.
 static bool strikes(void)
 {
     if (atomic_load_explicit(&fault, memory_order_relaxed) < 0)
@@ -32,8 +32,8 @@ static bool strikes(void)
     return true;
 }
 
-// Returns whether the call must fail, with errno set. Ends the process if the fault says
-// so.
+// Returns whether the call must fail, with errno set to the error of the fault. If that
+// error is 0, ends the process instead.
 static bool disk_refused(void)
 {
     if (!strikes())

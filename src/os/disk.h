@@ -15,11 +15,12 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-// Creates a file for writing; EEXIST if the name exists, even as a link to nothing.
+// Creates a file for writing. Fails with EEXIST if the name exists, even if it is a link
+// whose target is missing.
 int disk_create_at(int dir, const char *name, mode_t mode);
 ssize_t disk_write(int fd, struct iovec *parts, int n);
-// Writes to a pipe or device; injected faults do not apply, since it is not a disk. If
-// the reader has closed it, returns EPIPE without a signal.
+// Writes to a pipe or a device; injected faults do not apply to them. If the reader has
+// closed the pipe, returns -1 with errno EPIPE, and no SIGPIPE is sent.
 ssize_t disk_write_pipe(int fd, struct iovec *parts, int n);
 int disk_sync(int fd); // syncs a file or a directory
 int disk_rename_at(int dir, const char *from, const char *to);
@@ -34,9 +35,9 @@ int disk_remove_at(int dir, const char *name);     // removes a file or a link i
 int disk_remove_dir_at(int dir, const char *name); // removes an empty directory
 
 // For tests. The (n+1)-th call from now on, and only that one, fails with `error`. If
-// `error` is 0, the process ends in that call with exit code DISK_FAULT_EXIT; a write
-// then writes half of its bytes. n < 0: no call fails. disk_faulted returns whether
-// that call has been made.
+// `error` is 0, the process ends in that call with exit code DISK_FAULT_EXIT; if the call
+// is a write, half of its bytes are written first. n < 0: no call fails. disk_faulted
+// returns whether the failing call has been made.
 enum { DISK_FAULT_EXIT = 137 };
 void disk_fault_after(long n, int error);
 bool disk_faulted(void);

@@ -54,7 +54,8 @@ static void test_each_call_fails(void **state)
     disk_fault_after(-1, 0);
 }
 
-// The process ends at each call: the file is the old one or the new one.
+// The process ends in each of these calls in turn. The file is then either the old one or
+// the new one.
 static void test_each_call_ends_the_process(void **state)
 {
     (void)state;
@@ -77,7 +78,7 @@ static void test_each_call_ends_the_process(void **state)
             return;
         }
         assert_int_equal(WEXITSTATUS(status), DISK_FAULT_EXIT);
-        // The next process that makes the file removes the temporary file.
+        // A temporary file may be left. The next process that makes the file removes it.
         assert_int_equal(files_beside(files_dir, beside), n >= 1 && n < 4);
         if (n == 1) // the process ended in the write, of which half was done
             assert_text(beside, "n");

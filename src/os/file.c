@@ -22,9 +22,9 @@
 #include "os/log.h"
 #include "os/new_file.h"
 
-// Large writes bypass the buffer. After each START_BYTES the system is asked to start
-// writing them to the disk while the program computes; otherwise fsync would write
-// everything while the process waits.
+// Large writes bypass the buffer. After every START_BYTES bytes, the system is asked to
+// start writing these bytes to the disk while the program computes; otherwise fsync would
+// write everything while the process waits.
 enum { WRITE_BYTES = 256 << 10, START_BYTES = 8 << 20 };
 
 struct file_writer {
@@ -173,7 +173,7 @@ int file_create(struct file_writer **ret, const char *path, struct err *e)
     return file_create_in(ret, FILE_ANYWHERE, path, e);
 }
 
-// Moves `parts` forward by n bytes.
+// Removes the first n bytes, which were written, from `parts`.
 static void pass_over(struct iovec parts[2], size_t n)
 {
     for (int i = 0; i < 2; i++) {
@@ -204,7 +204,7 @@ static int write_through(struct file_writer *w, const char *bytes, size_t n,
         w->on_file += (uint64_t)done;
     }
     if (w->on_file - w->started >= START_BYTES && !w->file.straight) {
-        // If the file system cannot do this, fsync writes everything.
+        // If the file system does not support this call, fsync writes these bytes later.
         (void)sync_file_range(w->file.fd, (off_t)w->started,
                               (off_t)(w->on_file - w->started), SYNC_FILE_RANGE_WRITE);
         w->started = w->on_file;
@@ -283,7 +283,7 @@ uint64_t file_dir_bytes(const char *path)
 
 int file_open_append(const char *path, bool fresh, int *ret_fd, struct err *e)
 {
-    // O_NONBLOCK refuses a pipe without a reader at once.
+    // With O_NONBLOCK, opening a pipe without a reader fails at once.
     enum { HOW = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
     struct stat st;
     int fd = open(path, HOW, NEW_FILE_SHARED);
@@ -377,8 +377,8 @@ int file_sync_dir(const char *path, struct err *e)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
-    // Some network file systems cannot sync a directory; a rename there cannot be made
-    // more durable.
+    // Some network file systems cannot sync a directory. This is no error, because
+    // nothing else makes a rename durable there.
     int rc = 0;
     if (disk_sync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
         rc = err_sys(e, TUG_EIO, "cannot sync directory '%s'", path);
@@ -435,7 +435,8 @@ static int not_locked(const char *path, int fd, struct err *e)
     return err_sys(e, TUG_EIO, "cannot lock the directory '%s'", path);
 }
 
-// Takes the first lock, if it is not 0, and then the second one in its place.
+// Locks the directory by flock with the operation `first`, unless that is 0, and then
+// replaces the lock by one with the operation `second`.
 static int take_lock(const char *path, int first, int second, int *ret_lock,
                      struct err *e)
 {
@@ -485,7 +486,8 @@ bool file_exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
-// Describes the directory of a path, and returns the name in it.
+// Gets the status of the directory that contains the path, and returns the last name of
+// the path.
 static const char *stat_dir_of(const char *path, struct stat *ret, bool *ret_found)
 {
     char dir[FILE_PATH_MAX];

@@ -70,9 +70,9 @@ int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if the direct
 int file_sync_dir(const char *path, struct err *e);
 
 // Locks a directory for this process until file_unlock_dir, or until the process ends.
-// Returns TUG_EUSAGE if another process has the lock, naming it if the system knows it,
-// and TUG_EIO if the system cannot lock it. On a file system without locks, sets *ret_lock
-// to -1 and returns 0.
+// Returns TUG_EUSAGE if another process has the lock; the error names the process if the
+// system knows it. Returns TUG_EIO if the system cannot lock the directory. On a file
+// system without locks, sets *ret_lock to -1 and returns 0.
 int file_lock_dir(const char *path, int *ret_lock, struct err *e);
 // Does the same for one of several processes that have the lock together: `joins` says
 // whether another one may have it already. No process has the lock of file_lock_dir then.
@@ -80,8 +80,8 @@ int file_share_dir(const char *path, bool joins, int *ret_lock, struct err *e);
 void file_unlock_dir(int lock); // -1 is fine
 
 bool file_exists(const char *path);
-// Returns whether both paths are one file. Files that do not exist are compared by their
-// directories and names.
+// Returns whether both paths name the same file. Files that do not exist are compared by
+// their directories and names.
 bool file_is_same(const char *a, const char *b);
 bool file_dir_is_empty(const char *path); // true also if `path` does not exist
 

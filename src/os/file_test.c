@@ -133,7 +133,7 @@ static void test_create_fails(void **state)
     assert_int_equal(rmdir(files_in("taken")), 0);
 }
 
-// Writes until it fails or `n` MiB are written, then commits; returns the first failure.
+// Writes up to `n` MiB, until a write fails, and then commits. Returns the first failure.
 static int write_mib(const char *path, int n, struct err *e)
 {
     struct file_writer *w;
@@ -166,7 +166,7 @@ static void test_full_disk(void **state)
     assert_int_equal(file_write(w, "x", 1, &e), 0);
     assert_int_equal(file_commit(w, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "No space left on device"));
-    assert_true(file_exists(path)); // the link stays
+    assert_true(file_exists(path)); // the link to /dev/full was not replaced or removed
     assert_int_equal(mem_live(), before);
 }
 
@@ -378,7 +378,7 @@ static void test_lock_dir(void **state)
     assert_int_equal(file_lock_dir(files_in("none"), &first, &e), TUG_EIO);
 }
 
-// Failures of flock that tests inject: the function of the C library is replaced.
+// The errno with which flock, which replaces the C library's function, fails; 0: none.
 static int flock_fails;
 
 int flock(int fd, int operation)
@@ -405,7 +405,8 @@ static void test_share_dir(void **state)
     file_unlock_dir(third);
 }
 
-// Only a file system without locks counts as one.
+// If the file system has no locks, locking a directory succeeds without a lock. Any other
+// failure of flock is an error.
 static void test_lock_fails(void **state)
 {
     (void)state;

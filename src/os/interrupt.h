@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct interrupt {
-    int wake_fd;             // the wait ends when it is readable; -1: none
+    int wake_fd;             // the wait ends when this descriptor is readable; -1: none
     const atomic_bool *flag; // the wait ends when this flag is true; NULL: no flag
 };
 

@@ -21,7 +21,7 @@
 void json_begin(void);
 bool json_memory_failed(void);
 
-// Returns 16 hexadecimal digits for x, since JSON's integers are signed.
+// Returns 16 hexadecimal digits for x, because jansson's integers are signed.
 json_t *json_hex(uint64_t x);
 
 // Returns null for infinity and NaN, which JSON does not have.
@@ -47,15 +47,15 @@ json_t *json_flag(bool x);
 int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret);
 
 // Prints a line of compact text; `flags` are further flags of jansson. Takes ownership of
-// `root`; returns TUG_ENOMEM if that is NULL.
+// `root`; returns TUG_ENOMEM if `root` is NULL.
 int json_print(json_t *root, size_t flags, struct err *e);
 
 // Writes a file under a temporary name and renames it. Takes ownership of `root`; returns
-// TUG_ENOMEM if that is NULL.
+// TUG_ENOMEM if `root` is NULL.
 int json_write_file(json_t *root, const char *path, struct err *e);
-// Reads a file with a JSON object of at most max_bytes of text; returns TUG_EDATA, naming
-// the file, if it has none. `below` is FILE_ANYWHERE, or a directory that `path` is below
-// (os/file.h).
+// Reads a file with a JSON object of at most max_bytes of text; returns TUG_EDATA, with
+// an error that names the file, if the file has no such object. `below` is FILE_ANYWHERE,
+// or a directory that `path` is below (os/file.h).
 int json_read_file(int below, const char *path, size_t max_bytes, json_t **ret,
                    struct err *e);
 

@@ -27,7 +27,7 @@ static atomic_int wanted[LOG_DEBUG + 1]; // per level, the number of calls of lo
 static atomic_int line_format = LOG_TEXT;
 static _Atomic(const char *) own_role;
 static atomic_int own_rank = -1;
-static atomic_bool has_file; // file_fd >= 0
+static atomic_bool has_file; // whether file_fd >= 0, for readers without the lock
 static void (*_Atomic rewrite_by)(char *text);
 static _Thread_local bool (*take_warning)(const char *text);
 static _Thread_local struct buf *collected;
@@ -81,7 +81,7 @@ void log_set_rank(int rank)
     atomic_store(&own_rank, rank);
 }
 
-// Replaces the open file; the caller holds the lock.
+// Makes `fd` the log file and closes the previous one. The caller holds file_lock.
 static void keep_file(int fd)
 {
     if (file_fd >= 0)
@@ -162,8 +162,8 @@ static bool write_line(int fd, const char *line, size_t len)
     return true;
 }
 
-// Writes the line for the file into `to` and returns its length. In JSON the line for
-// standard error is the same.
+// Writes the line for the file into `to` and returns its length. With LOG_JSON, standard
+// error gets the same line.
 static size_t format_line(char to[LINE_MAX_BYTES], enum log_level level,
                           const struct log_field *fields, size_t n, const char *text)
 {
@@ -187,8 +187,8 @@ static void write_stderr(const char *prefix, const char *text)
     terminal_say(line, (size_t)n);
 }
 
-// Writes a printable text to standard error, with the prefix that text lines have there
-// (NULL: not at all), and to the file.
+// Writes a printable text to the log file and, unless `prefix` is NULL, to standard
+// error. There, a line of LOG_TEXT begins with `prefix`.
 static void write_both(enum log_level level, const char *prefix,
                        const struct log_field *fields, size_t n, const char *text)
 {

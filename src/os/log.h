@@ -34,7 +34,7 @@ enum log_format log_format(void);
 void log_set_role(const char *role, int rank);
 void log_set_rank(int rank);
 
-// Appends all further lines, with their times, to this file, too. NULL: to no file.
+// From now on, each line is also appended, with its time, to this file. NULL: to no file.
 int log_set_file(const char *path, struct err *e);
 bool log_has_file(void); // signal handlers may call it
 // Opens the file's path again, since a rotation may have renamed the file. If that fails,
@@ -58,8 +58,8 @@ void log_take_warnings(bool (*take)(const char *text));
 struct buf;
 void log_collect_warnings(struct buf *to);
 
-// Writes a line, after making it printable (base/printable.h), since it may contain names
-// from outside.
+// Writes a line. Makes it printable first (base/printable.h), because it may contain
+// names from outside.
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 // Does what log_write does, with numbers that LOG_JSON adds to the line; a value that is
@@ -71,8 +71,8 @@ struct log_field {
 void log_write_fields(enum log_level level, const struct log_field *fields, size_t n,
                       const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-// Writes the error that ends the process, whatever the level; `line` names the command in
-// front and begins without "error: ".
+// Writes the error that ends the process, whatever the level; `line` begins with the name
+// of the command, without "error: ".
 void log_last_words(const char *line);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)

@@ -26,7 +26,7 @@ void log_json_time(char to[LOG_TIME_BYTES])
     snprintf(to + n, LOG_TIME_BYTES - n, ".%03uZ", (unsigned)(now / 1000000u % 1000u));
 }
 
-// A line under construction. Puts that do not fit are left out as a whole.
+// A line under construction. What `put` cannot write wholly is left out.
 struct json_line {
     char *at;
     size_t left;
@@ -53,7 +53,8 @@ static bool put_text(struct json_line *l, const char *text, size_t n)
     for (size_t at = 0; at < n;) {
         at += printable_copy(some, sizeof(some), text + at, n - at);
         for (const char *c = some; *c != '\0';) {
-            // Quotes and backslashes need one more byte; a character is never cut.
+            // A quote or a backslash takes one more byte. No character is written in
+            // part.
             bool escaped = *c == '"' || *c == '\\';
             size_t bytes = 1;
             while ((c[bytes] & 0xc0) == 0x80)

@@ -15,7 +15,7 @@
 
 #include "os/log.h"
 
-// The process that wrote a line. Parts that are unknown are left out.
+// The process that wrote a line. The line lacks what is unknown.
 struct log_origin {
     const char *role; // a word of ASCII letters; NULL: unknown
     int rank;         // -1: unknown, or the role has none
@@ -28,15 +28,15 @@ enum { LOG_TIME_BYTES = 32, LOG_JSON_HEAD_MAX = 1024 };
 // Writes the present time as "2026-01-31T23:59:59.999Z".
 void log_json_time(char to[LOG_TIME_BYTES]);
 
-// Writes a line with its line end and returns its length; cuts `text` if `cap` bytes,
-// which must be at least LOG_JSON_HEAD_MAX, are too few. Room for LOG_JSON_HEAD_MAX + 8 n
-// bytes is always enough for a text of n bytes.
+// Writes a line with its line end and returns its length. If the line does not fit into
+// `cap` bytes, `text` is cut. `cap` must be at least LOG_JSON_HEAD_MAX; LOG_JSON_HEAD_MAX
+// + 8 n bytes are always enough for a text of n bytes.
 size_t log_json_line(char *to, size_t cap, enum log_level level,
                      const struct log_origin *from, const struct log_field *fields,
                      size_t n_fields, const char *text, size_t n);
 
-// Returns whether the line is one that log_json_line writes, with its message (NUL at its
-// end, cut to cap) in `ret`. Others may have written the line, so it is parsed.
+// Parses a line, which any program may have written. Returns whether it has the form that
+// log_json_line writes. If so, `ret` gets its message, cut to `cap` bytes with the NUL.
 bool log_json_message(const char *line, size_t n, char *ret, size_t cap);
 
 #endif

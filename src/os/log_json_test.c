@@ -64,8 +64,8 @@ static void all_members(void **state)
     json_decref(o);
 }
 
-// Any bytes, of which many are quotes, backslashes, line ends and parts of characters,
-// in lines that have room for them and in lines that do not.
+// Texts of random bytes, many of them quotes, backslashes, line ends and parts of
+// characters, are written to lines with enough and with too few bytes.
 static void any_bytes(void **state)
 {
     (void)state;

@@ -151,7 +151,7 @@ static void test_file(void **state)
     (void)state;
     struct err e;
     int saved = divert_stderr();
-    for (int i = 0; i < 2; i++) { // the second time appends
+    for (int i = 0; i < 2; i++) { // the second call appends to the file
         assert_int_equal(log_set_file(log_path, &e), 0);
         log_warn("line %d", i);
     }
@@ -258,7 +258,8 @@ static void file_has(const char *path, const char *text, bool yes)
     buf_free(&b);
 }
 
-// After a rotation, lines go to the new file; where that cannot be opened, to the old one.
+// After a rotation, lines go to the new file. If that cannot be opened, they go to the
+// old one.
 static void test_reopen(void **state)
 {
     (void)state;
@@ -267,7 +268,7 @@ static void test_reopen(void **state)
     assert_int_equal(file_join(old, files_dir, "old", NULL), 0);
     assert_int_equal(file_join(older, files_dir, "older", NULL), 0);
     unlink(log_path);
-    log_reopen(); // no file is open
+    log_reopen(); // does nothing, because no file is open
     assert_false(log_has_file());
     int saved = divert_stderr();
     assert_int_equal(log_set_file(log_path, &e), 0);

@@ -38,7 +38,7 @@ size_t new_file_target(const char *beside)
     return ours ? n - BESIDE_MORE : 0;
 }
 
-// Returns the length of the part of the name with which its temporary files begin.
+// Returns with how many bytes of the file's name the names of its temporary files begin.
 static size_t kept_bytes(const char *name)
 {
     size_t n = strlen(name);
@@ -62,8 +62,8 @@ static void sweep_one(int dir, const char *name)
     close(fd);
 }
 
-// Removes leftover files. A file that cannot be removed now is tried again at the next
-// sweep.
+// Removes temporary files that ended processes have left. If a file cannot be removed
+// now, the next sweep tries again.
 void new_file_sweep(int dir, const char *name)
 {
     int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -206,7 +206,8 @@ static int random_name(struct new_file *f)
     return 0;
 }
 
-// Locks the file, if the file system has locks. Returns false if a sweep has taken it.
+// Locks the new file, if the file system has locks. Returns false if a sweep of another
+// process has locked or removed it.
 static bool is_locked(int fd)
 {
     struct stat st;
@@ -233,8 +234,8 @@ static int make_beside(struct new_file *f, mode_t mode)
     return -1;
 }
 
-// Opens a file that a rename cannot replace. Opening a pipe waits for its reader, as the
-// redirection of a shell does.
+// Opens a file for direct writing, because a rename cannot replace it. If it is a pipe,
+// waits for a reader, as a shell's redirection does.
 static int open_straight(struct new_file *f, int at, const char *path)
 {
     struct stat st;
@@ -242,8 +243,8 @@ static int open_straight(struct new_file *f, int at, const char *path)
     if (f->fd < 0)
         return -1;
     f->straight = true;
-    // The path may have become a regular file in the meantime, or have no name of its own
-    // (/dev/stdout).
+    // A regular file is emptied. The path may have become one since it was checked, or
+    // lead to an open file that has lost its name (/dev/stdout).
     if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(f->fd, 0) != 0)
         return -1;
     return 0;
@@ -253,7 +254,7 @@ static int open_straight(struct new_file *f, int at, const char *path)
 static int open_place(struct new_file *f, int root, const char *path, mode_t mode)
 {
     struct stat there, named;
-    bool any = root == FILE_ANYWHERE; // below a root, only regular files may lie there
+    bool any = root == FILE_ANYWHERE; // whether the path may name a file of any kind
     if (any && stat(path, &named) == 0 && !S_ISREG(named.st_mode) &&
         !S_ISDIR(named.st_mode))
         return open_straight(f, AT_FDCWD, path);
@@ -271,7 +272,7 @@ static int open_place(struct new_file *f, int root, const char *path, mode_t mod
         errno = EEXIST;
         return -1;
     }
-    // A link in /proc to a file that has lost its name.
+    // The path is a link in /proc to an open file that has lost its name.
     if (exists &&
         (!found || there.st_ino != named.st_ino || there.st_dev != named.st_dev))
         return open_straight(f, AT_FDCWD, path);
@@ -318,8 +319,8 @@ int new_file_finish(struct new_file *f)
 int new_file_sync_dir(struct new_file *f, const char *path, struct err *e)
 {
     int rc = 0;
-    // Some network file systems cannot sync a directory; a rename there cannot be made
-    // more durable.
+    // Some network file systems cannot sync a directory. This is no error, because
+    // nothing else makes a rename durable there.
     if (!f->straight && disk_sync(f->dir) != 0 && errno != EINVAL && errno != ENOTSUP)
         rc = err_sys(e, TUG_EIO, "cannot sync the directory of '%s'", path);
     close_both(f);

@@ -29,7 +29,8 @@
 enum { NEW_FILE_SHARED = 0644 };
 
 struct new_file {
-    int dir, fd;   // the file and its directory; -1: not open. The caller writes to fd
+    // Descriptors of the directory and of the file, to which the caller writes; -1: not open.
+    int dir, fd;
     bool straight; // true: written directly; false: under a temporary name
     char name[NAME_MAX + 1], beside[NAME_MAX + 1]; // names in `dir`
 };
@@ -38,20 +39,21 @@ struct new_file {
 // below (os/file.h).
 int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
                   struct err *e);
-// new_file_finish syncs and renames the file; it returns 0, or -1 and errno. Before that,
-// or after a failure, new_file_drop removes the file. new_file_sync_dir then syncs the
-// directory; if it returns TUG_EIO, the file exists all the same.
+// new_file_finish syncs and renames the file; it returns 0, or -1 and errno. If
+// new_file_finish was not called or has failed, new_file_drop removes the file. After
+// success, new_file_sync_dir syncs the directory; if it returns TUG_EIO, the file exists
+// all the same.
 int new_file_finish(struct new_file *f);
 int new_file_sync_dir(struct new_file *f, const char *path, struct err *e);
 // May also be called after new_file_finish, or if no file is open.
 void new_file_drop(struct new_file *f);
 
-// Returns the length of the final name in the name of a temporary file (a long name is
-// cut); 0 for other files.
+// Returns how many bytes at the beginning of a temporary file's name are the final name,
+// which is cut if it is long. Returns 0 if `beside` is not the name of a temporary file.
 size_t new_file_target(const char *beside);
 
 // Removes temporary files of `name` in `dir` that ended processes have left.
-// new_file_open does this, too.
+// new_file_open calls it before it makes a temporary file.
 void new_file_sweep(int dir, const char *name);
 
 #endif

@@ -144,7 +144,8 @@ static void test_users_links(void **state)
     assert_true(is_link(in_dir("near")) && is_link(in_dir("nearer")));
     assert_text(in_dir("far/file"), "new");
     assert_int_equal(files_beside(in_dir("far"), NULL), 0);
-    // A link to a file that does not exist yet, in a directory that is a link.
+    // Links are also followed if the target does not exist yet, or if the directory is a
+    // link.
     assert_int_equal(symlink("far/later", in_dir("soon")), 0);
     put_well(in_dir("soon"), "there");
     assert_text(in_dir("far/later"), "there");
@@ -253,7 +254,7 @@ static void test_file_without_a_name(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// A new file has the mode 0644 without the bits of the umask, or less. The new file does
+// A new file has at most the mode 0644 without the bits of the umask. The new file does
 // not grant any account more rights than the file that it replaces.
 static void test_modes(void **state)
 {
@@ -274,8 +275,9 @@ static void test_modes(void **state)
     assert_int_equal(mode_of(in_dir("usual")), 0644);
 }
 
-// A killed process leaves a temporary file. The next process removes it, but not files of
-// living processes, other files, or files without an owner.
+// A killed process leaves a temporary file. The next process that makes the same file
+// removes it, but neither the temporary file of a living process nor a temporary file of
+// another name.
 static void test_leftovers(void **state)
 {
     (void)state;
@@ -380,7 +382,8 @@ static void test_below(void **state)
     close(root);
 }
 
-// With a name that the program has chosen, a link is replaced and its target stays.
+// At a name that the program has chosen (FILE_OWN), a link is replaced, and its target
+// stays.
 static void test_links_at_own_names(void **state)
 {
     (void)state;

@@ -128,7 +128,8 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
     return 0;
 }
 
-// Returns the bound socket, or -1.
+// Binds a new socket to a free port of the address, and sets *ret to the port. Returns
+// the socket, or -1.
 static int bind_any(const struct addrinfo *a, uint16_t *ret)
 {
     int on = 1;

@@ -29,8 +29,8 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
 // Finds a free port of the address, for programs that must know their port before they
 // listen there. *ret_held is a bound socket that keeps the port from every process that
 // asks for any port or for this one without SO_REUSEADDR, and from outgoing connections;
-// a process that sets SO_REUSEADDR, as tug's do, may listen. The caller closes it when
-// the port is no longer needed.
+// a process that sets SO_REUSEADDR, as tug's do, can listen there. The caller closes the
+// socket when the port is no longer needed.
 int route_hold_port(const char *host, uint16_t *ret, int *ret_held, struct err *e);
 
 // Gets the first usable address of a network interface, IPv4 before IPv6 (in brackets);

@@ -91,7 +91,7 @@ bool runtime_dir_look(int i, char ret[FILE_PATH_MAX])
 
 static int runtime_dir_make_one(const char *path, struct err *e)
 {
-    // The umask can only remove our own rights.
+    // The mode is 0700, so the umask can only remove rights of this user.
     if (disk_make_own_dir(path) != 0 && errno != EEXIST)
         return err_sys(e, TUG_EIO, "cannot make %s for the addresses of running clusters",
                        path);
@@ -165,14 +165,14 @@ int runtime_dir_lock(const char *dir)
             close(fd);
             return -1;
         }
-        poll(NULL, 0, LOCK_PAUSE_MS); // waiting for a lock cannot have a deadline, so
-                                      // poll
+        // flock cannot wait with a deadline, so it is tried again after a pause
+        poll(NULL, 0, LOCK_PAUSE_MS);
     }
     return fd;
 }
 
-// Removes a dead socket unless it was just made, because a socket looks dead between bind
-// and listen.
+// Removes a dead socket unless it was just made: a socket looks dead between bind and
+// listen.
 static void sweep_one(void *ctx, const char *path)
 {
     struct stat s;

@@ -21,8 +21,8 @@
 
 enum { RUNTIME_DIR_PLACES = 2 };
 
-// Gets the best usable place and makes it if it is missing. Returns TUG_EIO about a
-// directory that is not safe (with its owner and the remedy) or cannot be made.
+// Gets the best usable place and makes it if it is missing. Returns TUG_EIO if the
+// directory is not safe (the error has its owner and the remedy) or cannot be made.
 int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e);
 
 // Gets place i, to search for files of other processes; makes nothing. Returns false if

@@ -101,7 +101,7 @@ static void test_a_directory_where_others_write_is_refused(void **state)
     assert_int_equal(runtime_dir_check(mine, NULL), 0);
 }
 
-// Only root can give a directory to another user.
+// The test needs root, because only root can give a directory to another user.
 static void test_anothers_directory_is_refused(void **state)
 {
     (void)state;
@@ -130,8 +130,8 @@ static void assert_falls_back(void)
     assert_false(runtime_dir_look(0, path));
 }
 
-// The variable is unset, is not a path, names a missing directory, or still names the
-// directory of the user who called sudo.
+// XDG_RUNTIME_DIR is unset or empty, is a relative path, names a missing directory, or,
+// as after sudo, names a directory of another user.
 static void test_directory_in_tmp_without_a_usable_variable(void **state)
 {
     (void)state;

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "os/thread.h"
 
-enum { SPINS = 2000 }; // 50 to 100 us
+enum { SPINS = 2000 }; // the spins take 50 to 100 us
 
 struct member {
     struct team *team;
@@ -56,7 +56,8 @@ static void open_next_phase(struct team *t, unsigned phase)
     atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
     // Memory order release: a member that sees the new phase also sees all writes that
-    // members made before the barrier, because the count is acq_rel.
+    // members made before the barrier, because each member changed `arrived` with memory
+    // order acq_rel.
     atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
     pthread_cond_broadcast(&t->next_phase);
     pthread_mutex_unlock(&t->lock);

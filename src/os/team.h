@@ -17,13 +17,13 @@ void team_close(struct team *t); // `t` may be NULL
 
 int team_size(const struct team *t);
 
-// Calls fn(arg, rank) for every rank at the same time; returns when all have returned. A
-// run sees the writes of the previous one (there is a barrier at both ends). Runs cannot
-// be nested, and only one thread may call it.
+// Calls fn(arg, rank) for every rank at the same time; returns when all these calls have
+// returned. A run sees the writes of the previous run (a run begins and ends with a
+// barrier). Runs cannot be nested, and only one thread may call team_run.
 void team_run(struct team *t, team_fn fn, void *arg);
 
-// Waits until every member has called team_barrier. It is called within a run, equally
-// often by all members.
+// Waits until every member has called team_barrier. All members must call it equally
+// often within a run.
 void team_barrier(struct team *t);
 
 #endif

@@ -23,7 +23,7 @@ static struct team *open_team(int size)
 
 static void count_rank(void *arg, int rank)
 {
-    ((int *)arg)[rank]++; // a plain access: each member has its own
+    ((int *)arg)[rank]++; // not atomic, because each member has its own element
 }
 
 static void test_every_rank_once_a_run(void **state)

@@ -106,8 +106,8 @@ int temp_home_make(struct temp_home *h, const char *kind, struct err *e)
     if (disk_make_temp_dir(path) != 0)
         return err_sys(e, TUG_EIO, "cannot make %s", path);
     h->lock = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    // Only a locked directory gets the mode by which a sweep knows it; so without a lock
-    // no process removes it.
+    // Sweeps remove only directories with the mode MODE. A directory that could not be
+    // locked does not get this mode, so that no sweep removes it while it is in use.
     if (h->lock >= 0 && flock(h->lock, LOCK_EX | LOCK_NB) == 0)
         (void)disk_set_mode(h->lock, MODE);
     int rc = name_home(h, path, kind, e);

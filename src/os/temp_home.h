@@ -19,10 +19,11 @@ struct temp_home {
     int lock;
 };
 
-// Makes the directory, and removes those of the same kind whose processes have ended.
+// Makes the directory, and removes directories of the same kind whose processes have
+// ended.
 int temp_home_make(struct temp_home *h, const char *kind, struct err *e);
-// Removes the directory and its contents, at most `deep` levels of directories. Does
-// nothing if it was not made.
+// Removes the directory and its contents, down to `deep` levels of directories. Does
+// nothing if the directory was not made.
 void temp_home_remove(struct temp_home *h, int deep);
 
 #endif

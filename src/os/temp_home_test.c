@@ -33,8 +33,8 @@ static void in_tmp(char path[FILE_PATH_MAX], const char *name)
     OK(file_join(path, tmp, name, &ok_e));
 }
 
-// Starts a process that makes a directory with a link in it, reports its path, and sleeps
-// until it is killed.
+// Starts a process that makes a directory with a link in it, reports the directory's
+// path, and sleeps until it is killed.
 static pid_t start(const char *link_to, char ret[FILE_PATH_MAX])
 {
     int said[2];

@@ -60,8 +60,8 @@ static void write_all(const char *text, size_t len)
     }
 }
 
-// Erases the drawn line. If the terminal was made narrower since, the line covers several
-// rows.
+// Erases the drawn line. The line covers several rows if the terminal has become narrower
+// since it was drawn.
 static void erase(void)
 {
     if (dotted)

@@ -11,14 +11,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Returns whether standard error is a terminal that can draw over a line.
+// Returns whether standard error is a terminal on which a line can be erased and drawn
+// again.
 bool terminal_can_draw(void);
 
 // Returns whether this process has a controlling terminal that still exists. Signal
 // handlers may call it. The kernel takes the terminal away before it sends SIGHUP.
 bool terminal_controls(void);
 
-// Returns the width of that terminal in characters; 80 if unknown.
+// Returns the width of the terminal at standard error in characters; 80 if unknown.
 size_t terminal_columns(void);
 
 // Returns the width of the terminal at standard output; 0 if that is not a terminal.

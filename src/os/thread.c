@@ -15,7 +15,7 @@ enum {
 };
 
 // The first version of the kernel's struct sched_attr. glibc 2.36 does not declare it,
-// and the kernel's header collides with that of a newer glibc.
+// and the kernel's header cannot be included together with the headers of a newer glibc.
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;
@@ -25,8 +25,9 @@ struct attributes {
 };
 
 // Since Linux 6.6 a woken thread waits until the running one has used up its slice, 1.4
-// ms on two cores, whatever its nice value. Linux 6.12 and later take a shorter slice;
-// earlier versions ignore it. A thread of SCHED_BATCH preempts no other when it wakes.
+// ms on two cores, whatever its nice value. Since Linux 6.12 a thread can ask for a
+// shorter slice; earlier versions ignore the request. A thread with the policy
+// SCHED_BATCH preempts no other thread when it wakes.
 void thread_background(const char *name)
 {
     const struct attributes a = {

@@ -20,8 +20,9 @@ static inline int thread_start(pthread_t *ret, void *(*main)(void *), void *arg)
     return rc;
 }
 
-// Names the calling thread, for top -H, and lets other threads go first: one that wakes
-// on the same core waits 0.1 ms for this one at most.
+// Names the calling thread, for top -H, and lets other threads go first: a thread that
+// wakes on the same core waits at most 0.1 ms for the calling thread. Older kernels
+// ignore this limit (see thread.c).
 void thread_background(const char *name);
 
 // Initializes a condition that uses the monotonic clock, as clock_deadline does.

@@ -34,7 +34,7 @@ static void *look(void *arg)
     return NULL;
 }
 
-// Whether the kernel lets a thread choose its slice.
+// Returns whether the kernel lets a thread choose its slice.
 static bool has_slices(void)
 {
     struct utsname u;
@@ -55,7 +55,7 @@ static void test_background_lets_others_go_first(void **state)
     assert_string_equal(x.name, "behind");
     if (has_slices())
         assert_int_equal(x.slice, 100000);
-    assert_int_equal(sched_getscheduler(0), SCHED_OTHER); // other threads are as before
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER); // this thread is as before
 }
 
 int main(void)

@@ -21,7 +21,7 @@ struct usage_disk {
 
 struct usage;
 
-// Measures once, and starts the thread.
+// Measures once, and starts the thread that measures every second.
 int usage_open(struct usage **ret, const struct usage_disk *disks, size_t n,
                struct err *e);
 // Waits for the thread for at most a second: if a disk does not answer, the thread ends

@@ -48,7 +48,8 @@ static void test_process(void **state)
     assert_true(number(all, "resident_bytes") > 100e3);
     assert_in_range(number(all, "open_files"), 3, number(all, "open_files_max"));
     json_t *list = json_object_get(all, "disks"), *root = json_array_get(list, 0);
-    // The space of the other disks is not known.
+    // The other two disks are left out: one has no path, and the path of the other is
+    // missing.
     assert_int_equal(json_array_size(list), 1);
     assert_string_equal(json_string_value(json_object_get(root, "what")), "saves");
     assert_string_equal(json_string_value(json_object_get(root, "path")), "/");

@@ -13,13 +13,14 @@ static void test_signals_within_a_second_are_one(void **state)
     assert_int_equal(wish_take(&w, first), WISH_FIRST);
     assert_int_equal(wish_take(&w, first), WISH_SAME);
     assert_int_equal(wish_take(&w, first + 1000000), WISH_SAME);
-    // An earlier time, which another thread may pass.
+    // The time may be earlier than the first, because another thread read the clock
+    // before.
     assert_int_equal(wish_take(&w, first - 1), WISH_SAME);
     assert_int_equal(wish_take(&w, first + WISH_SAME_NS - 1), WISH_SAME);
 }
 
-// Signals that follow the first one do not lengthen the second during which they
-// count as the same wish.
+// All signals within one second of the first count as the same request. Later signals do
+// not lengthen this second.
 static void test_later(void **state)
 {
     (void)state;

@@ -205,10 +205,9 @@ int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys
     return keys_cut(s, space, ret, e);
 }
 
-// Keys that occur twice are in the same run.
-
-// Returns whether the keys of a run are distinct; else *ret_twice is the index of a key
-// that repeats.
+// Returns whether the keys of a run are distinct; if not, *ret_twice is the index of a
+// key that repeats. Equal keys are always in the same run, because they have the same
+// partition.
 static bool run_distinct(struct key_set *seen, const uint64_t *keys, uint32_t n,
                          uint32_t *ret_twice)
 {

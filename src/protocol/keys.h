@@ -15,10 +15,10 @@
 #include "wire/wire.h"
 
 enum {
-    KEYS_MAX = 1 << 26, // most keys of a request
+    KEYS_MAX = 1 << 26, // greatest number of keys in a request
     KEYS_LISTS = 8,     // lists of keys that a loop remembers for each link
 };
-#define KEYS_LISTS_BYTES ((size_t)64 << 20) // most bytes of the lists of a link
+#define KEYS_LISTS_BYTES ((size_t)64 << 20) // most bytes of a link's lists together
 
 // The lists of keys most recently used by the other end of a link.
 struct key_lists {
@@ -56,7 +56,7 @@ struct keys_scratch {
     struct key_set seen;
 };
 int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits);
-void keys_scratch_fini(struct keys_scratch *s); // a zeroed one is fine
+void keys_scratch_fini(struct keys_scratch *s); // `s` may be all zeros
 
 // Keys in the form of a push or pull message.
 struct keys_wire {
@@ -67,8 +67,8 @@ struct keys_wire {
 };
 
 // Decodes n keys and cuts them into runs. *ret is valid as long as the span, the lists
-// and the scratch memory are unchanged. TUG_EUSAGE if lengths do not fit, partitions do
-// not ascend, or the list is unknown.
+// and the scratch memory are unchanged. Returns TUG_EUSAGE if the span's length does not
+// fit n, partitions do not ascend, or the list is unknown.
 int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys_wire *w,
               enum wire_space space, struct keys *ret, struct err *e);
 

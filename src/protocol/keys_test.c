@@ -110,7 +110,7 @@ static void test_refusals(void **state)
         assert_string_equal(e.text, says);
         keys[i] = was;
     }
-    // With the last key at the front, partitions do not ascend.
+    // With the last key in front, partitions do not ascend, so the keys are refused.
     uint64_t last = keys[n - 1];
     memmove(keys + 1, keys, (n - 1) * sizeof(*keys));
     keys[0] = last;
@@ -134,7 +134,8 @@ static void test_lists(void **state)
         keys[0] = i;
         w.list = i;
         assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, NULL), 0);
-        // The first list is used and so stays; the second one is dropped.
+        // The first list is used each time, so it is kept. In the end the second list is
+        // dropped, because it was not used for the longest time.
         assert_int_equal(keys_read(&s, &lists, &first, WIRE_SPACE_SPARSE, &k, NULL), 0);
         assert_int_equal(k.key[0], 1);
     }
@@ -204,8 +205,8 @@ static void test_packed(void **state)
     keys_scratch_fini(&s);
 }
 
-// Numbers that bf16 can hold survive a round trip; other floats are rounded to the
-// nearest.
+// Floats that bf16 can hold survive a round trip; other floats are rounded to the nearest
+// of these.
 static void test_bf16(void **state)
 {
     (void)state;

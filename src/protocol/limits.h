@@ -9,7 +9,7 @@ enum {
     // Pushes of a session are numbered. A push is refused if its number is this much above
     // the first number that is not acknowledged.
     SHARD_WINDOW = 64,
-    ADMIN_WINDOW = 16, // most admin operations of a session in flight
+    ADMIN_WINDOW = 16, // greatest number of a session's admin operations in flight
 };
 
 #endif

@@ -12,7 +12,8 @@
 #include "wire/wire.h"
 
 enum { SPEC_MAX_TABLES = 4096 };
-#define SPEC_PAGE_BYTES ((uint64_t)4 << 20) // most bytes of a page of rows, or one row
+// The greatest size of a page of rows, unless a single row is larger.
+#define SPEC_PAGE_BYTES ((uint64_t)4 << 20)
 
 struct table_spec {
     uint32_t id; // number of the table in the cluster
@@ -26,14 +27,15 @@ struct table_spec {
 int spec_make(struct table_spec *ret, uint32_t id, const struct table_config *c,
               struct err *e);
 
-// Returns the floats of a key in a push with this op.
+// Returns how many floats each key has in a push with this op.
 uint32_t spec_value_width(const struct table_spec *s, enum wire_op op);
 
-// Returns the floats of a row in a page of ROWS_ARE: those of a whole row, or for an
-// accessor with a lifecycle those of a pull.
+// Returns how many floats each row has in a page of ROWS_ARE: as many as the stored row,
+// or, for an accessor with a lifecycle, as many as a pull returns.
 uint32_t spec_page_width(const struct table_spec *s);
 // Returns the number of rows of every page except the last, if at most `max` are wanted.
-// It is fixed, so that a client knows how many requests a walk takes.
+// The number depends only on the spec and `max`, so that a client knows how many requests
+// a walk takes.
 uint32_t spec_page_rows(const struct table_spec *s, uint32_t max);
 
 // Encodes a spec as a message; *ret points into *config.

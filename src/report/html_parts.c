@@ -175,15 +175,14 @@ static bool next_part(const char **list, char between, char ret[64])
 
 enum { COLUMNS_MAX = 16 };
 
-// A column of a table.
 struct column {
     char name[64];
     bool there; // at least one row has a value in this column
     bool text;
 };
 
-// Returns a row's value in column k. A column name such as "valid/loss" leads to a member
-// of a member. If the row is a list, the column is the element k.
+// Returns a row's value in column k. A column name such as "valid/loss" means a member of
+// a member. If the row is a list, returns its element k.
 static const json_t *value_at(const json_t *row, const struct column *c, size_t k)
 {
     char name[64];
@@ -215,7 +214,7 @@ static size_t find_columns(const json_t *rows, const char *names,
     return n;
 }
 
-// Appends a cell. A list of texts becomes lines.
+// Appends a cell. If the value is a list of texts, each text is a line of the cell.
 static void cell(struct page *p, const json_t *v, const char *place, size_t i,
                  const struct column *c)
 {

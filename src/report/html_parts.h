@@ -15,13 +15,13 @@ void html_begin(struct page *p, const char *title);
 void html_end(struct page *p);
 
 // Appends a value of the result. A number is formatted for people, with its exact value
-// and its place in the result ("/valid/auc") as attributes; null becomes "none"; a text
-// is escaped.
+// and its place in the result ("/valid/auc") as attributes; null becomes "none", and a
+// boolean "yes" or "no"; a text is escaped.
 void html_value(struct page *p, const json_t *value, const char *place, ...)
     PRINTF_LIKE(3, 4);
 
-// Do the same for bytes, "32.2 MB", and for seconds; less than 50 microseconds are shown
-// as 0.
+// Append a number of bytes, as "32.2 MB", or of seconds, as html_value does. Less than 50
+// microseconds are shown as 0.
 void html_bytes(struct page *p, const json_t *value, const char *place);
 void html_seconds(struct page *p, const json_t *value, const char *place);
 

@@ -41,7 +41,7 @@ int report_check_file(const char *option, const char *path, struct err *e)
                        "or remove it",
                        option, path);
     if (there && !S_ISREG(s.st_mode))
-        return 0; // a trial would close the pipe again, at which its reader would end
+        return 0; // not tried: closing the pipe again would end its reader
     if (file_create(&w, path, e) != 0)
         return err_wrap(e, "%s", option);
     file_abort(w);

@@ -273,7 +273,8 @@ static void columns(struct page *p, const json_t *result)
     html_add(p, "</tbody></table></div>\n");
 }
 
-// Shows a number in its unit, which the name of the member tells.
+// Shows a number in bytes if its place ends with "_bytes", in seconds if its place begins
+// with "/seconds/", and else without a unit.
 static void show(struct page *p, const json_t *v, const char *where)
 {
     size_t n = strlen(where);
@@ -286,14 +287,14 @@ static void show(struct page *p, const json_t *v, const char *where)
 }
 
 // Returns whether a member with this name counts processes of a cluster. In a run of one
-// process it is 0 and not shown.
+// process the count is 0 and is not shown.
 static bool n_of_others(const char *name)
 {
     return strcmp(name, "workers") == 0 || strcmp(name, "servers") == 0;
 }
 
-// Appends a table with a row for each of the members `names` of an object that is not a
-// list or an object; `headings` has their headings.
+// Appends a table with a row for each of the object's members `names` that has a value.
+// `headings` has the headings of the rows.
 static void members(struct page *p, const json_t *o, const char *place, const char *names,
                     const char *headings)
 {

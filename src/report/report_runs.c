@@ -26,7 +26,8 @@ static const json_t *find(const json_t *o, const char *place)
     return o;
 }
 
-// Appends the names of the runs, over numbers or over texts.
+// Begins a table. Its headings are `first` and the names of the runs; `numbers`: the
+// columns below the names contain numbers, not texts.
 static void heads(struct runs *r, const char *first, bool numbers)
 {
     html_add(&r->p, "<div class=\"scroll\"><table><thead><tr><th class=\"text\">%s</th>",
@@ -131,8 +132,8 @@ static bool same_command(const json_t *a, const json_t *b)
     return x != NULL && y != NULL && strcmp(x, y) == 0;
 }
 
-// Returns the default of an option, which the result of a run has if the run was given
-// the option; NULL if no result has it.
+// Returns the default of an option, or NULL if no result has it: the result of a run has
+// the default only if the run was given the option.
 static const char *default_of(const struct runs *r, const char *name)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -173,7 +174,8 @@ static bool named_before(const struct runs *r, size_t run, const char *name)
     return false;
 }
 
-// Returns whether a run of the same command names the option, so that the command has it.
+// Returns whether the command of a run has the option: whether some run of the same
+// command was given it.
 static bool named_by_command(const struct runs *r, size_t run, const char *name)
 {
     for (size_t i = 0; i < r->n; i++)
