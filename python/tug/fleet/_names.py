@@ -20,17 +20,16 @@ _COLLECTIVE = "tug has no collectives: parameters are rows on servers (docs/from
 _SIDES = "tug has servers and workers only, on CPUs"
 _GRAPH = "tug has no graph tables: rows are floats under keys, and servers do not sample neighbours"
 _BOX = "BoxPS is a separate product; tug keeps rows in tables on servers, and rarely used rows in a cold tier on disk"
-_INNER = "fleet.init, init_server and init_worker create it; call these"
+_INNER = "fleet.init, init_server and init_worker do its work: call these instead"
 _LOOP = "a loop that computes its own gradients pushes them into tables (docs/python.md) or uses tug.torch"
 _GLOO = ("workers communicate through the scheduler: use fleet.barrier_worker(), fleet.util.all_gather() and "
          "all_reduce()")
 _FEDERATED = "tug has no federated learning: every worker pushes to the servers of one run"
 _ATTRIBUTES = ("use init and seed of net's params, and l1 and l2 of an optimizer; each slot has rows of its own, so "
                "embeddings cannot share a name (docs/from-paddle.md)")
-_PAGES = ("lines have slots only, no line id, log key or page view; let the program that writes the lines merge "
-          "them")
-_IDS = ("lines have no id before their slots; merge the lines of an id in the program that writes them, or with "
-        "`tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a column")
+_PAGES = ("lines have slots only, no line id, log key or page view; merge lines in the program that writes them")
+_IDS = ("lines have no id before their slots; merge the lines of an id in the program that writes them; if the id is "
+        "a slot or a column, `tug train --merge-ids COLUMN:N` merges them, too (docs/data.md)")
 _NICHE = "tug has no trees, phases or graphs of examples, only lines of slots"
 
 REFUSED: Tuple[Tuple[str, str, str], ...] = (
@@ -100,8 +99,8 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
 
     ("fleet", "save_cache_model", "tug has no cache of a serving system to fill; client.save(mode='base') or "
      "'delta' writes those rows of the program's own tables that are worth publishing"),
-    ("fleet", "save_cache_table get_cache_threshold", "tug has no cache tables; with the setting 'cold' of a table, "
-     "rarely used rows are on disk"),
+    ("fleet", "save_cache_table get_cache_threshold", "tug has no cache tables; the setting 'cold' of a table keeps "
+     "rarely used rows on disk"),
     ("fleet", "check_save_pre_patch_done save_multi_table_one_path save_pre_patch save_model_with_whitelist",
      "a save is complete when the call returns; client.save(mode='delta') writes what has changed since the last base"),
     ("fleet", "set_date", "days have no dates: Table.day() of the program's own table ends a day, "
@@ -129,8 +128,8 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
      "them: set_pipe_command('hadoop fs -cat ...')"),
     ("a dataset's setting", "parse_content parse_logkey merge_by_sid enable_pv_merge", _PAGES),
     ("a dataset's setting", "parse_ins_id merge_size merge_by_lineid", _IDS),
-    ("a dataset's setting", "shuffle_by_uid", "any worker may get an example; put lines of one user that must stay "
-     "together into one file"),
+    ("a dataset's setting", "shuffle_by_uid", "an example may go to any worker; to keep the lines of one user "
+     "together, put them into one file"),
     ("a dataset's setting", "use_ps_gpu", "tug has no tables on GPUs"),
     ("a dataset's setting", "generate_unique_feasigns gpu_graph_mode graph_config", _NICHE),
     ("a dataset", "enable_pv_merge preprocess_instance postprocess_instance set_current_phase get_pv_data_size",
@@ -155,7 +154,7 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
      "sample_neighbors get_node_feat add_graph_node remove_graph_node", _GRAPH),
     ("FleetWrapper", "push_fl_client_info_sync pull_fl_strategy init_fl_worker query_fl_clients_info", _FEDERATED),
     ("FleetWrapper", "flush client_flush confirm", "a request is done when its call returns; Communicator.stop() sends "
-     "what is queued"),
+     "all queued pushes"),
     ("FleetWrapper", "finalize_worker", "use stop_worker(), which waits for all requests and leaves the run"),
     ("FleetWrapper", "set_date", "days have no dates: Table.day(), or mode=3 of a save, ends a day of the rows"),
     ("FleetWrapper", "set_file_num_one_shard set_pull_local_thread_num set_client2client_config",
