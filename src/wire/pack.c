@@ -1,15 +1,15 @@
-// Packed keys are blocks of 128 keys (the last block has the rest); a block has this
-// form:
+// Packed keys are blocks of 128 keys (the last block has the remaining keys). A block has
+// this form:
 //
 //     0       1         9
 //     +-------+---------+--------------------------------+
 //     | kind  |  base   | 128 numbers of `bits` bits     |
 //     +-------+---------+--------------------------------+
 //
-// kind is `bits`, plus 128 if the numbers are differences. Else the numbers are offsets:
-// a key is base + its number, and base is the least key. With differences, a key is the
-// previous key + its number, modulo 2^64, and the first key is base + 0. The writer
-// chooses the form with fewer bits.
+// kind is `bits`, plus 128 if the numbers are differences; otherwise they are offsets.
+// With offsets, a key is base + its number, and base is the smallest key. With
+// differences, a key is the previous key + its number, modulo 2^64, and the first key is
+// base + 0. The writer chooses the kind with fewer bits.
 //
 // Numbers have 0 to 56 bits, so that one 8-byte load reads any of them, or 64 bits.
 //
@@ -38,8 +38,8 @@ static size_t pack_bytes_of(size_t n, unsigned bits)
 
 bool pack_pays(const uint64_t *keys, size_t n)
 {
-    // WORTH: the most bits per key with which packing pays. SPREAD: the bits that the
-    // largest difference needs beyond those of the mean difference.
+    // WORTH: packing saves a third of the bytes if a key needs at most this many bits.
+    // SPREAD: the largest difference needs this many bits more than the mean difference.
     enum { WORTH = 64 * 2 / 3 - 1, SPREAD = 3 };
     if (n < BLOCK)
         return false;
@@ -52,12 +52,12 @@ bool pack_pays(const uint64_t *keys, size_t n)
     }
     if (descents > 0)
         return bits_of(most - least) <= WORTH;
-    // The largest of 128 random differences is about 5 times their mean, so it needs
-    // SPREAD more bits than the mean.
+    // The largest of 128 random differences is about 5 times their mean, so it needs up
+    // to SPREAD bits more.
     return bits_of((most - least) / n) + SPREAD <= WORTH;
 }
 
-// The form in which a block is packed.
+// How a block is packed.
 struct block {
     bool differences;
     unsigned bits;

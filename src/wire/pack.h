@@ -1,6 +1,6 @@
-// Packs keys into fewer bytes. Ids from a small space lie close together: the differences
-// to a block's least key, or to the previous key, need a few bits instead of 64. Hashed
-// keys cannot be packed; pack_pays tells the two apart.
+// Packs keys into fewer bytes. Ids from a small range are close together: the differences
+// to the smallest key of a block, or to the previous key, need a few bits instead of 64.
+// Hashed keys do not become smaller; pack_pays distinguishes the two kinds of keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WIRE_PACK_H
@@ -22,7 +22,7 @@ bool pack_pays(const uint64_t *keys, size_t n);
 // TUG_EDATA if the buffer's limit is too small.
 int pack_keys(const uint64_t *keys, size_t n, struct buf *ret);
 
-// Unpacks n keys from exactly these bytes; TUG_EDATA if the bytes are not n packed keys.
+// Unpacks n keys. Returns TUG_EDATA if the bytes_n bytes are not exactly n packed keys.
 int unpack_keys(const void *bytes, size_t bytes_n, size_t n, uint64_t *ret,
                 struct err *e);
 

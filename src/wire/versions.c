@@ -1,6 +1,6 @@
-// The versions of the protocol that this program speaks, and whether a peer speaks one of them.
-// A test builds this file with a newer TUG_WIRE_NEWEST, to have the program of the next
-// version.
+// The versions of the protocol that this program speaks, and whether a peer speaks one of
+// them. A test builds this file with a newer TUG_WIRE_NEWEST, and so gets a program of
+// the next version.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/wire.h"

@@ -1,4 +1,5 @@
-// Tests which versions two nodes may have, and what a node with too old a version is told.
+// Tests which versions two nodes may have, and the error for a node whose version is too
+// old.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

@@ -1,9 +1,10 @@
-// Messages as structs and as bytes. messages.def defines them; this header makes the
-// structs, wire.c the encoder and decoder.
+// Messages as structs and as bytes. messages.def defines the messages. From it this
+// header generates the structs, and wire.c the encoder and the decoder.
 //
 // A frame is a fixed header, a head (the message's small fields), and a body (its spans,
-// each at the next multiple of 8 bytes). Decoding trusts no length: each is checked
-// against the limits and the received bytes before memory is taken or a byte is read.
+// each at the next multiple of 8 bytes). The decoder checks each length against the
+// limits and against the number of received bytes before it allocates memory or reads the
+// bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WIRE_WIRE_H
@@ -19,15 +20,15 @@
 enum {
     WIRE_VERSION = 4, // the newest version of the protocol: that of messages.def
     WIRE_OLDEST = 4,  // the oldest version that this tug still speaks
-    WIRE_FIRST = 4, // the first version whose messages keep their form in later versions
+    WIRE_FIRST = 4,   // the first version whose messages keep their fields for ever
     WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
     WIRE_HEAD_MAX = 4 << 20,
-    WIRE_SPANS_MAX = 4, // the most spans of a message, and the most texts
-    // Limits of collective calls, in bytes: of the call's name; of one worker's
-    // contribution, and of all contributions to a gather together; of all contributions
-    // to a reduction together.
+    WIRE_SPANS_MAX = 4, // a message has at most this many spans, and as many texts
+    // Limits of collective calls, in bytes. WIRE_CALL_MAX: the call's name.
+    // WIRE_COLLECT_MAX: one worker's contribution, and all contributions to a gather
+    // together. WIRE_REDUCE_MAX: all contributions to a reduction together.
     WIRE_CALL_MAX = 96,
     WIRE_COLLECT_MAX = 1 << 16,
     WIRE_REDUCE_MAX = 1 << 20,
@@ -141,8 +142,8 @@ enum wire_lease {
     WIRE_LEASE_SHARE, // a share of every batch of the pass, which the worker trains on
     WIRE_LEASE_OVER,  // the run is over
     WIRE_LEASE_MARK,  // a save, which the worker must mark before it asks again
-    WIRE_LEASE_SCORE, // a piece to be scored by the rows in training
-    // A piece to be scored by the rows of the best pass.
+    WIRE_LEASE_SCORE, // a piece, which the worker scores with the rows in training
+    // A piece, which the worker scores with the rows of the best pass.
     WIRE_LEASE_SCORE_BEST,
 };
 enum wire_app {
@@ -175,9 +176,10 @@ const char *wire_words(struct wire_text t, char *to, size_t cap);
 // reason, the copy says so.
 const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
-// Check a code that a peer sent. Both return the code, or TUG_EDATA if tug/tug.h has no
-// such code. wire_code checks how a node or run ended, where 0 means without an error;
-// wire_failure checks the error of a request, and returns TUG_EDATA for 0.
+// Both functions check a code that a peer sent. They return the code, or TUG_EDATA if
+// tug/tug.h does not have this code. wire_code is for the code with which a node or a run
+// ended, where 0 means without an error. wire_failure is for the error of a request, so
+// it returns TUG_EDATA for 0.
 int wire_code(int32_t code);
 int wire_failure(int32_t code);
 
@@ -253,24 +255,27 @@ enum wire_from {
 // only in the cluster, not in certificates and tokens, so it has no rights.
 enum wire_from wire_right(enum wire_role role);
 bool wire_may(uint16_t type, enum wire_role role);
-// Sets *e for a message that the role may not send, naming the least role that may.
+// Sets *e to an error about a message that the role may not send. The text names the role
+// with the fewest rights that may send the message.
 int wire_may_not(uint16_t type, enum wire_role role, struct err *e);
 
-// Returns a role's name, as "worker"; NULL if no role has that number.
+// Returns a role's name, for example "worker"; NULL if no role has that number.
 const char *wire_role_name(enum wire_role role);
 // Returns the role with this name in certificates and tokens; WIRE_NOBODY if no role has
 // this name.
 enum wire_role wire_role_read(const char *name);
 
-// Returns a message's name, as "push"; NULL for an unknown type.
+// Returns a message's name, for example "push"; NULL for an unknown type.
 const char *wire_name(uint16_t type);
 
-// Returns the type of the answer to a request of this type, if the answer is not an ERROR;
-// 0 if the type is not a request, or has answers of several types.
+// Returns the type of the answer to a request of this type, if the answer is not an
+// ERROR. Returns 0 if messages of this type are not answered or have answers of several
+// types; also for HEARTBEAT and MAY_LEAVE, which are not sent as requests of a member.
 uint16_t wire_answer(uint16_t type);
 
-// Returns the member of a message that messages.def defines with this type and name, as
-// "u32 table"; NULL if messages of this type have none.
+// Returns the address of the field of *m whose type and name in messages.def are
+// type_and_name, for example "u32 table"; NULL if messages of this type do not have this
+// field.
 void *wire_field(uint16_t type, union wire_any *m, const char *type_and_name);
 
 // The header of a frame, decoded.
@@ -283,14 +288,15 @@ struct wire_frame {
     uint64_t body_checksum;
 };
 
-// Reads a header. TUG_EDATA if the peer is not tug, has another version, sends an unknown
-// type or exceeds a limit; the error names the reason.
+// Reads a header. Returns TUG_EDATA if the peer is not tug, the version of the protocol
+// or the type of the message is unknown, or a length exceeds its limit; the error names
+// the reason.
 int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_frame *ret,
                     struct err *e);
 
-// Decodes the head that follows the header. Texts point into it; spans get their lengths
-// and a NULL address, which wire_body sets when the body has arrived. wire_decode and
-// wire_body return TUG_EDATA if the bytes do not match the header.
+// Decodes the head that follows the header. Texts in *ret point into the head. Spans get
+// their lengths and a NULL address; wire_body sets the address when the body has arrived.
+// wire_decode and wire_body return TUG_EDATA if the bytes do not match the header.
 int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_frame *f,
                 const void *head, union wire_any *ret, struct err *e);
 int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
@@ -298,12 +304,12 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
 
 // Returns the size of a message's texts (`text` and `bytes`), which are valid only as
 // long as the frame's head. If `to` is not NULL, copies the texts there and lets the
-// message point at the copies, so that the message can be used longer.
+// message point at the copies, so that the message can be used without the head.
 size_t wire_texts(uint16_t type, union wire_any *m, char *to);
 
-// An encoded message. `head` has the header and the head; the body stays in the sender's
-// memory. `head` is reused from message to message; spans are padded to 8 bytes with
-// zeros.
+// An encoded message. `head` has the header and the head, and its memory is reused for
+// the next message. The body stays in the sender's memory; when it is sent, each span is
+// padded with zeros to a multiple of 8 bytes.
 struct wire_out {
     struct buf head;
     uint32_t n_spans;
@@ -313,8 +319,9 @@ struct wire_out {
 #define WIRE_OUT_INIT                                                                    \
     ((struct wire_out){.head = BUF_INIT(WIRE_FRAME_BYTES + WIRE_HEAD_MAX)})
 
-// Encodes `msg`, a struct of the type. If `check_body`, the header carries the body's
-// checksum. TUG_EUSAGE if a field exceeds its limit; TUG_ENOMEM.
+// Encodes `msg`, the struct of a message of this type. If `check_body`, the header
+// carries the body's checksum. Returns TUG_EUSAGE if a field exceeds its limit; may
+// return TUG_ENOMEM.
 int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void *msg,
                 bool check_body);
 

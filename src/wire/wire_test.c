@@ -1,8 +1,8 @@
 // Tests every message as bytes: the bytes never change (tests/golden/wire.hex), decoding
 // gives the same contents, and damaged bytes give an error.
 //
-// With TUG_GOLDEN_WRITE=1 in the environment the golden bytes, and the fuzzer's first
-// inputs beside them, are written instead of compared.
+// With TUG_GOLDEN_WRITE=1 in the environment, the test writes the golden bytes, and the
+// fuzzer's first inputs, instead of comparing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/wire.h"
@@ -234,7 +234,7 @@ static void test_golden(void **state)
     buf_free(&golden);
 }
 
-// Once its texts are copied, a message no longer needs the head that they came in.
+// After its texts were copied, a message does not need the received head any more.
 static void test_texts(void **state)
 {
     (void)state;
@@ -364,7 +364,7 @@ static unsigned char *byte_at(struct frame *f, size_t at)
     return (unsigned char *)byte;
 }
 
-// Encodes a message that was decoded from `f`, and expects the head of `f` again.
+// Encodes a message that was decoded from `f`, and expects the same head as in `f`.
 static void assert_same_again(const struct frame *f, const struct wire_frame *head,
                               const union wire_any *m)
 {
