@@ -1,5 +1,5 @@
-// Reads the keys of a request: one pass cuts them into runs; a set of the keys of a run,
-// which usually fits the first cache, finds keys that occur twice.
+// Reads the keys of a request. One loop over the keys cuts them into runs. A set of the
+// keys of one run, which usually fits into the L1 cache, finds keys that occur twice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/keys.h"
@@ -62,8 +62,8 @@ static struct listed_keys *list_oldest(struct key_lists *l)
     return oldest;
 }
 
-// Remembers a list. If memory is out, it does not remember the list, and a later request
-// with this list is refused as REASON_KEYS_UNKNOWN.
+// Remembers a list, unless there is no memory for it. Then a later request with this list
+// is refused with REASON_KEYS_UNKNOWN.
 static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *keys,
                      uint32_t n)
 {
@@ -127,8 +127,8 @@ static int unpacked_reserve(struct keys_scratch *s, size_t n)
 static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint64_t **ret,
                   struct err *e)
 {
-    // Packed keys take at least a byte for 256 keys. So an impossible number of keys is
-    // refused before memory is allocated.
+    // A block of 128 packed keys takes at least 9 bytes, so this check refuses only
+    // impossible numbers of keys. It comes before the allocation of memory.
     if (w->n / 256 > w->span.n)
         return err_set(e, TUG_EUSAGE,
                        "it announces %u keys, but has only %llu bytes of packed keys",
@@ -206,8 +206,8 @@ int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys
 }
 
 // Returns whether the keys of a run are distinct; if not, *ret_twice is the index of a
-// key that repeats. Equal keys are always in the same run, because they have the same
-// partition.
+// key that occurred before. Equal keys are always in the same run, because they have the
+// same partition.
 static bool run_distinct(struct key_set *seen, const uint64_t *keys, uint32_t n,
                          uint32_t *ret_twice)
 {

@@ -1,5 +1,5 @@
-// The keys of a request: decoded, found by the signature of their list, cut into runs of
-// partitions, and checked.
+// Decodes the keys of a request or finds them by the signature of their list, cuts them
+// into runs, one for each partition, and checks them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_PROTOCOL_KEYS_H
@@ -18,7 +18,7 @@ enum {
     KEYS_MAX = 1 << 26, // greatest number of keys in a request
     KEYS_LISTS = 8,     // lists of keys that a loop remembers for each link
 };
-#define KEYS_LISTS_BYTES ((size_t)64 << 20) // most bytes of a link's lists together
+#define KEYS_LISTS_BYTES ((size_t)64 << 20) // limit of all lists of a link together
 
 // The lists of keys most recently used by the other end of a link.
 struct key_lists {

@@ -110,7 +110,8 @@ static void test_refusals(void **state)
         assert_string_equal(e.text, says);
         keys[i] = was;
     }
-    // With the last key in front, partitions do not ascend, so the keys are refused.
+    // If the last key comes first, the keys are not sorted by partition, so they are
+    // refused.
     uint64_t last = keys[n - 1];
     memmove(keys + 1, keys, (n - 1) * sizeof(*keys));
     keys[0] = last;
@@ -119,7 +120,7 @@ static void test_refusals(void **state)
     keys_scratch_fini(&s);
 }
 
-// The most recently used lists are remembered, as many as fit.
+// As many lists as fit are remembered: those that were used last.
 static void test_lists(void **state)
 {
     (void)state;

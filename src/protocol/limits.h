@@ -1,5 +1,5 @@
-// Limits that clients and server loops both observe. No message has them, so both must be
-// built with the same values.
+// Limits for clients and for server loops. Messages do not carry these limits, so both
+// sides must be built with the same values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_PROTOCOL_LIMITS_H

@@ -41,7 +41,7 @@ uint32_t spec_page_rows(const struct table_spec *s, uint32_t max);
 // Encodes a spec as a message; *ret points into *config.
 int spec_encode(const struct table_spec *s, struct buf *config, struct msg_table *ret);
 
-// Decodes and checks a spec. TUG_EUSAGE if it is invalid; the error has the reason.
+// Decodes and checks a spec. Returns TUG_EUSAGE if it is invalid; the error has the reason.
 int spec_decode(struct table_spec *ret, const struct msg_table *m, struct err *e);
 
 bool spec_same(const struct table_spec *a, const struct table_spec *b);

@@ -18,9 +18,9 @@
 #include "base/err.h"
 
 enum {
-    WIRE_VERSION = 4, // the newest version of the protocol: that of messages.def
-    WIRE_OLDEST = 4,  // the oldest version that this tug still speaks
-    WIRE_FIRST = 4,   // the first version whose messages keep their fields for ever
+    WIRE_VERSION = 4,      // the newest version of the protocol: that of messages.def
+    WIRE_OLDEST = 4,       // the oldest version that this tug still speaks
+    WIRE_FIRST = 4,        // the first version whose messages keep their fields for ever
     WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
