@@ -1,6 +1,6 @@
-// Writes files of rows. It writes nothing that could not be read back: the order of
-// blocks and keys is checked as the reader does. Each byte is hashed once, while it is in
-// the cache, and is written from the caller's memory.
+// Writes files of rows. The writer checks the order of blocks and keys as the reader
+// does, so that each file that it writes can be read back. Each byte is hashed once,
+// while it is in the cache, and is written from the caller's memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/rows_file.h"
@@ -129,8 +129,8 @@ void rows_abort(struct rows_writer *w)
     writer_free(w);
 }
 
-// Returns the entry of the partition in the file's directory: the last entry,
-// or a new one after it.
+// Makes the directory's last entry that of the partition: appends an entry for it, unless
+// the last entry is already that of the partition.
 static int begin_partition(struct rows_writer *w, uint32_t partition, struct err *e)
 {
     if (w->n_entries > 0) {

@@ -1,24 +1,25 @@
-// Files of a table's rows. One owner of partitions writes one file: blocks with a
-// checksum each, in ascending order of partition and key, compressed if wanted,
-// and at the end a directory of partitions, so that a process reads only the
-// partitions that it loads.
+// Files of a table's rows. Each owner of partitions writes one file. A file has blocks,
+// each with a checksum, in ascending order of partition and key, compressed if wanted. A
+// directory of partitions at the end of the file lets a process read only the partitions
+// that it loads.
 //
 // Layout, little-endian:
 //
 //   header     "TUGROWS\1", version, widths, partition bits, placement, mode, level, day, XXH3
-//   block      kind, partition, n, width, bytes, stored bytes, XXH3 of these and of the
-//              stored bytes; then these: n x (key u64, width floats), or n bytes
-//              (ROWS_PARTITION), compressed with zstd if that saves bytes; zeros
+//   block      kind, partition, n, width, bytes, stored bytes, XXH3 of these fields and of
+//              the stored bytes; then the stored bytes: n x (key u64, width floats), or n
+//              bytes (ROWS_PARTITION), compressed with zstd if that saves bytes; zeros
 //              up to a multiple of 8 bytes
 //   ...
-//   directory  for each partition: its number, number of blocks, their begin, its rows,
-//              extras, gone, and a checksum of the checksums of its blocks
-//   trailer    where the directory is, its length, all rows, XXH3 of header, directory and
-//              these, "TUGROWS\2"
+//   directory  for each partition: its number, number of blocks, position of the first
+//              block, numbers of rows, extra rows and removed keys, and a checksum of the
+//              checksums of its blocks
+//   trailer    position and length of the directory, number of all rows, XXH3 of header,
+//              directory and these fields, "TUGROWS\2"
 //
-// So the trailer's checksum covers every byte of the file, as the root of a
-// hash tree does: a file of another save is refused when it is opened,
-// whichever partitions are read.
+// So the trailer's checksum covers every byte of the file, as the root of a hash tree
+// does. A file of another save is therefore refused when it is opened, even if only some
+// of its partitions will be read.
 //
 // Blocks of a partition: at most one ROWS_PARTITION, then ROWS_GONE, ROWS_ROW,
 // ROWS_EXTRA. For any damage the reader returns TUG_EDATA with the name of the file.
@@ -50,16 +51,17 @@ struct rows_info { // the facts about a file of rows that a manifest records
 };
 
 struct rows_writer;
-// Creates a file. `root` is FILE_ANYWHERE, or the descriptor of a directory that `path`
-// is below (os/file.h).
+// Creates a file. `root` is FILE_ANYWHERE, or the descriptor of a directory that contains
+// `path` (os/file.h).
 int rows_create(struct rows_writer **ret, int root, const char *path,
                 const struct rows_shape *s, int zstd_level,
-                struct err *e); // zstd_level 0: not compressed
-// Writes a block. Blocks of about 1 MiB are best; those of more than ROWS_BLOCK_MAX bytes
-// are split.
+                struct err *e); // zstd_level 0 writes uncompressed blocks
+// Writes a block. About 1 MiB is the best size; a block of more than ROWS_BLOCK_MAX bytes
+// is split.
 enum { ROWS_BLOCK_MAX = 4 << 20 };
 int rows_write(struct rows_writer *w, const struct rows_block *b, struct err *e);
-// Frees w, also on failure.
+// Writes the directory and the trailer, and gives the file its name. Frees w, also on
+// failure.
 int rows_commit(struct rows_writer *w, struct rows_info *ret, struct err *e);
 void rows_abort(struct rows_writer *w); // frees w; NULL is fine
 
@@ -72,8 +74,9 @@ void rows_close(struct rows_reader *r); // NULL is fine
 const struct rows_shape *rows_shape(const struct rows_reader *r);
 struct rows_info rows_info(const struct rows_reader *r);
 bool rows_has(const struct rows_reader *r, uint32_t partition);
-// Passes the blocks of the file (ROWS_ALL), or of one partition, to `fn`. Each is checked
-// before. If `fn` returns non-zero, the walk stops and returns that.
+// Passes the blocks of the file (ROWS_ALL), or of one partition, to `fn`, each after
+// checking it. If `fn` returns a value other than 0, the walk stops and returns that
+// value.
 #define ROWS_ALL UINT32_MAX
 typedef int (*rows_block_fn)(void *ctx, const struct rows_block *b, struct err *e);
 int rows_each(struct rows_reader *r, uint32_t partition, rows_block_fn fn, void *ctx,

@@ -255,7 +255,7 @@ static void test_compressed_is_smaller(void **state)
     content_free(&c);
 }
 
-// Rows larger than any buffer: blocks are split, and the reader moves its window.
+// The rows are larger than any buffer: blocks are split, and the reader moves its window.
 static void test_large(void **state)
 {
     (void)state;
@@ -289,8 +289,8 @@ static void test_empty(void **state)
     check_content(&c, path, &info);
 }
 
-// Two partitions of a delta. If this test fails, saves can't be read any more: a new
-// format needs a new version.
+// The bytes of a delta with two partitions. If this test fails, older saves can no longer
+// be read: a new format needs a new version.
 // clang-format off
 static void test_golden(void **state)
 {
@@ -403,7 +403,7 @@ static void test_flipped_bytes(void **state)
     }
 }
 
-// The file of another save, with the same name, length and number of rows.
+// Refuses the file of another save with the same name, length and number of rows.
 static void test_another_file(void **state)
 {
     (void)state;
@@ -747,8 +747,8 @@ static void test_disk_fails(void **state)
         assert_non_null(strstr(e.text, "No space left on device"));
         assert_int_equal(mem_live(), live);
         assert_int_equal(unlink(path),
-                         -1 + (n == 7)); // the last failure is that of the directory's
-                                         // fsync
+                         -1 + (n == 7)); // only the last failure, in the fsync of the
+                                         // directory, leaves the file
     }
     assert_int_equal(n, 8);
     disk_fault_after(-1, 0);

@@ -18,7 +18,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 // the read buffer without a copy.
 enum { ROWS_ALIGN = 8 };
 
-// The most bytes of a partition's state; a larger length is damage.
+// The largest length of a partition's state in bytes. A file with a larger length is
+// damaged.
 enum { ROWS_STATE_MAX = 1 << 30 };
 
 static const char rows_begin[8] = {'T', 'U', 'G', 'R', 'O', 'W', 'S', 1};
@@ -69,8 +70,8 @@ static inline uint64_t rows_block_checksum(const struct rows_block_header *h,
     return hash_bytes(stored, h->stored, seed);
 }
 
-// Returns the checksum of a partition with one more block: it is computed over the
-// checksums of the blocks, in their order.
+// Adds the checksum `block` of a partition's next block to the partition's checksum
+// `sum`. A partition's checksum covers the checksums of its blocks in their order.
 static inline uint64_t rows_add_checksum(uint64_t sum, uint64_t block)
 {
     return hash_bytes(&block, sizeof(block), sum);
@@ -107,18 +108,20 @@ static inline uint32_t rows_partition(const struct rows_shape *s, uint64_t key)
     return s->partition_bits == 0 ? 0 : (uint32_t)(bits >> (64 - s->partition_bits));
 }
 
-// The kind and last key of a partition's last block, by which the order of blocks is
-// checked.
+// The kind and the last key of a partition's last block. The order of the next block is
+// checked against them.
 struct rows_order {
     uint32_t kind;
     uint64_t key; // key of the block's last row
 };
 
-// Returns an error in a block's kind, width or order after `o`, or NULL if it has none.
+// Returns the error in the block's kind or width, or in its order after `o`, as text;
+// NULL if it has no error.
 const char *rows_check_block(const struct rows_shape *s, const struct rows_order *o,
                              const struct rows_block *b);
-// Returns whether all keys of a block belong to its partition, ascend, and follow the
-// last block. If so, it updates *o. If not, *ret_key is the first key that does not.
+// Returns whether all keys of the block belong to its partition, ascend, and follow the
+// last key before the block. If so, updates *o. Otherwise *ret_key is the first wrong
+// key.
 bool rows_check_keys(const struct rows_shape *s, struct rows_order *o,
                      const struct rows_block *b, uint64_t *ret_key);
 

@@ -15,8 +15,8 @@
 #include "os/file.h"
 #include "save/rows_format.h"
 
-// READ_BYTES: bytes that are read at a time. AHEAD_BYTES: bytes that the system is asked
-// to read ahead of them.
+// READ_BYTES: bytes that are read at a time. AHEAD_BYTES: bytes behind these that the
+// system is asked to read ahead.
 enum { READ_BYTES = 2 << 20, AHEAD_BYTES = 8 << 20 };
 
 struct rows_reader {
@@ -126,8 +126,9 @@ static int read_trailer(struct rows_reader *r, struct err *e)
     return 0;
 }
 
-// Checks that entries ascend, and that the positions of their blocks ascend and fill the
-// file up to the directory.
+// Checks that partitions and the positions of their first blocks ascend, that the first
+// block follows the header, and that each partition has room for the headers of its
+// blocks.
 static int check_directory(struct rows_reader *r, struct err *e)
 {
     uint64_t at = sizeof(r->header);
@@ -260,8 +261,9 @@ static int grow_window(struct rows_reader *r, size_t n, struct err *e)
     return 0;
 }
 
-// Gets bytes [at, at + n) of the file. If they must be read, the bytes that follow, which
-// the caller will need later, are read with them, up to `end` or as many as fit.
+// Gets bytes [at, at + n) of the file. If they are not in the window, reads them together
+// with the bytes that follow, which the caller will need later: up to `end`, or as many
+// as fit into the window.
 static int view(struct rows_reader *r, uint64_t at, size_t n, uint64_t end,
                 const char **ret, struct err *e)
 {
@@ -293,8 +295,8 @@ static int view(struct rows_reader *r, uint64_t at, size_t n, uint64_t end,
 struct progress {
     const struct rows_entry *entry;
     uint64_t at, end; // range of the partition's bytes that are left
-    // End of the bytes that will be read one after the other: the next
-    // partitions may follow.
+    // End of the bytes that will be read in one sequence. It can be the end of a later
+    // partition.
     uint64_t wanted;
     uint32_t blocks;
     uint64_t rows, extras, gone;
@@ -390,8 +392,8 @@ static int next_block(struct rows_reader *r, struct progress *p, struct rows_blo
     return 0;
 }
 
-// Passes the blocks of a partition to `fn`. `wanted` is the position up to which the file
-// will be read afterwards.
+// Passes the blocks of a partition to `fn`. `wanted` is the end of all bytes that the
+// caller will read in one sequence.
 static int each_block(struct rows_reader *r, size_t entry, uint64_t wanted,
                       rows_block_fn fn, void *ctx, struct err *e)
 {

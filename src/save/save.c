@@ -1,6 +1,6 @@
-// Saves are numbered directories. A save becomes visible when its manifest is renamed.
-// This file makes, finds, chains and removes saves. A save's directory is never changed
-// after its manifest was written.
+// Saves are numbered directories. A save becomes visible when its manifest is renamed
+// into place; its directory is never changed after that. This file makes, finds and
+// removes saves, and opens chains of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/save.h"
@@ -100,7 +100,7 @@ static uint32_t newest_complete(const struct numbers *l, const char *dir)
     return 0;
 }
 
-// Returns whether a file belongs to a save or to an unfinished one.
+// Returns whether a file of this name belongs to a save, complete or unfinished.
 static bool is_ours(const char *name)
 {
     char plain[NAME_MAX + 1];
@@ -122,8 +122,8 @@ static bool is_link(const char *path)
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-// Removes a save, its manifest first: without it the other files are not a save. The next
-// commits try to remove the files that remain.
+// Removes a save, beginning with its manifest: files without a manifest are not a save.
+// If files remain, the next commits try to remove them.
 void save_remove(const char *dir, uint32_t number)
 {
     char path[FILE_PATH_MAX];
@@ -150,7 +150,7 @@ struct old_save {
     uint32_t parent;
 };
 
-// Gets the state of a save. If `read` is true, reads its manifest, too.
+// Gets the state of a save. If `read` is true, also reads the save's manifest.
 static struct old_save save_look_at(const char *dir, uint32_t number, bool read)
 {
     struct old_save x = {.number = number};
@@ -175,9 +175,9 @@ static void need(const struct numbers *l, bool *needed, uint32_t number)
         needed[at - l->at] = true;
 }
 
-// Removes the saves that are not needed, from the newest to the oldest. A complete save
-// whose manifest cannot be read is not a save of this version, and is not removed. If
-// `keep` is 0 no manifest is read, so that only unfinished saves are removed.
+// Removes the saves that are not needed, from the newest to the oldest. Keeps a complete
+// save whose manifest cannot be read, because another version may have written it. If
+// `keep` is 0, reads no manifest, and removes only unfinished saves.
 static void remove_old(const char *dir, const struct numbers *l, bool *needed,
                        uint32_t keep)
 {
@@ -196,10 +196,10 @@ static void remove_old(const char *dir, const struct numbers *l, bool *needed,
     }
 }
 
-// Removes old saves after a commit; on failure the next commit tries again. `keep` is 0
-// after a delta: a delta needs the saves that it builds on, and makes no other save
-// unnecessary. Reading the manifests of the chain at each delta would also take longer
-// each time.
+// Removes old saves after a commit; if that fails, the next commit tries again. `keep` is
+// 0 after a delta, for two reasons: a delta makes no other save unnecessary, since it
+// needs the saves that it builds on; and reading the manifests of the chain would take
+// longer with each delta.
 static void clean(const char *dir, uint32_t keep)
 {
     struct numbers l;
@@ -301,8 +301,8 @@ void save_abort(const char *dir, struct save_manifest *m)
     unlock(m);
 }
 
-// Checks that the process that commits can see the servers' files, because these may be
-// written on other machines.
+// Checks that this process, which commits the save, can see the servers' files. A server
+// on another machine may have written them to a disk of its own.
 static int check_files(const struct save_manifest *m, const char *path, struct err *e)
 {
     for (size_t t = 0; t < m->n_tables; t++) {
@@ -431,7 +431,8 @@ static int parent_dir(char ret[FILE_PATH_MAX], const char *path, struct err *e)
     return 0;
 }
 
-// Adds a save to the end of the chain.
+// Appends the save at `path` to the chain, which is listed from the newest save to the
+// oldest here.
 static int chain_add(struct save_chain *c, const char *path, struct err *e)
 {
     if (c->n == SAVE_MAX_CHAIN)

@@ -47,8 +47,8 @@ static void copy_dir(const char *from, const char *to)
     closedir(d);
 }
 
-// Returns a hash of the names and bytes of all files in a directory, whatever their
-// order.
+// Returns a hash of the names and bytes of all files in a directory. It does not depend
+// on the order of the files.
 static uint64_t dir_hash(const char *path)
 {
     uint64_t sum = 0;
@@ -74,7 +74,7 @@ static uint64_t dir_hash(const char *path)
     return sum;
 }
 
-// A store that was saved, and was pushed to since.
+// A store that was saved, and then got further pushes.
 struct scene {
     const char *before; // a copy of the directory before the interrupted save
     const char *dir;
@@ -116,7 +116,9 @@ static int child_status(pid_t child)
     return WEXITSTATUS(status);
 }
 
-// Saves the store in a process of its own, which is interrupted at call n.
+// Saves the store in a child process. The child's n-th call that changes the disk,
+// counted from 0, ends the process, or fails with `error` if that is not 0
+// (disk_fault_after).
 static int save_apart(const struct scene *x, long n, int error)
 {
     pid_t child = fork();
@@ -233,7 +235,8 @@ static void test_refused(void **state)
     }
 }
 
-// Works in a small file system of its own, if that is allowed. Returns the exit status.
+// Runs work(dir) in a child process, in which dir is a file system of 256 KiB. Returns
+// the child's exit status, which is SKIPPED if the system refuses to mount one.
 static int in_small_disk(int (*work)(const char *dir))
 {
     const char *dir = saves_fresh("small");
@@ -258,7 +261,7 @@ static int fill_disk(const char *dir)
     if (saves_one(s, dir, SAVE_BASE, 0, &e) != 0)
         return 1;
     saves_push(s, (struct saves_owner){0, 1}, 1, 40,
-               20000); // more rows than there is room for
+               20000); // more rows than the file system has room for
     struct rows_image now = rows_image_of(s);
     uint64_t was = dir_hash(dir);
     if (saves_one(s, dir, SAVE_DELTA, 0, &e) != TUG_EIO ||

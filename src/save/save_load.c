@@ -1,6 +1,6 @@
-// Loads rows of saves into stores. A file may have other partitions than the store. If
-// they are the same, only those that are wanted are read; otherwise all rows are read,
-// and each goes to the partition of its key.
+// Loads rows of saves into stores. If a file has the same partitions as the store, only
+// the wanted partitions are read. Otherwise all rows are read, and each goes to the
+// partition of its key.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -115,7 +115,7 @@ static int in_file(const struct save_chain *c, size_t save, const struct save_ta
 // The latest day and the partitions of a table's files in one save.
 struct glance {
     uint32_t day;
-    uint8_t seen[1 << 13]; // a bit for each partition that a file has
+    uint8_t seen[1 << 13]; // one bit per partition, set if a file has the partition
 };
 
 static int see_partitions(struct glance *g, const struct rows_reader *r, const char *path,
@@ -182,8 +182,9 @@ int save_open_table(const struct save_chain *c, const char *table,
     return save_load_look_at(c, c->n - 1, *ret, &day, e);
 }
 
-// Checks that values are finite before it passes a block on. A store checks this itself,
-// but the rows of a model are read without a store.
+// The context of finite_block, which checks that values are finite before it passes a
+// block to fn. A store checks this itself, but the rows of a model are read without a
+// store.
 struct each_block {
     rows_block_fn fn;
     void *ctx;
@@ -348,8 +349,9 @@ static bool same_entry(const struct save_table *t, const struct store *s)
 }
 
 // Makes room in the index for the save's rows. Has an effect only for the first save of
-// the chain, which has most rows. With placement by range it does nothing, because the
-// keys may be spread unevenly, so that the number of rows for this store is unknown.
+// the chain, which has most rows. If only some partitions are wanted and placement is by
+// range, makes no room: keys may be spread unevenly over ranges, so the number of wanted
+// rows is unknown.
 static void reserve_index(const struct load *l, const struct save_table *t)
 {
     struct store *s = l->store;
@@ -385,7 +387,7 @@ static int load_save(struct load *l, const struct save_chain *c, size_t save,
     return 0;
 }
 
-// Checks everything before the first row that can be checked without reading all rows.
+// Makes all checks that need not read all rows. The caller loads no row before.
 static int check_load(const struct save_chain *c, const char *table, struct store *s,
                       uint32_t *ret_day, struct err *e)
 {

@@ -57,8 +57,8 @@ void save_file_name(char ret[SAVE_FILE_MAX], const char *table, uint32_t owner)
              owner);
 }
 
-// Returns whether save.c takes this name for the name of a save's file when it removes
-// old files.
+// Returns whether save.c, when it removes old files, takes this name for the name of a
+// save's file.
 static bool is_plain_name(const char *name)
 {
     size_t n = strlen(name), suffix = strlen(SAVE_ROWS_SUFFIX);
@@ -155,7 +155,7 @@ static json_t *about_to_json(const struct save_manifest *m)
     return json_loads(m->about, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
 }
 
-// Adds the checksum, which is computed over everything else.
+// Adds the checksum, which covers all other members.
 static int seal(struct save_manifest *m, json_t *root)
 {
     TRY(json_checksum(root, MANIFEST_VERSION, &m->checksum));
@@ -279,7 +279,7 @@ static void read_about(struct json_fields *f, const json_t *root,
 
 static int check_head(const json_t *root, const char *path, struct err *e)
 {
-    // Earlier versions wrote two other formats.
+    // Earlier versions wrote the other two formats.
     static const char *const formats[] = {FORMAT, "tug-tables", "tug-model"};
     const char *format = json_string_value(json_object_get(root, "format"));
     json_int_t version = json_integer_value(json_object_get(root, "version"));

@@ -16,8 +16,8 @@ static bool is_save(const char *dir)
     return is;
 }
 
-// Gets the directory that `path` is in, without symbolic links. Returns false if it does
-// not exist.
+// Gets the real path of the directory that contains `path`. Returns false if that
+// directory does not exist.
 static bool directory_of(const char *path, char ret[FILE_PATH_MAX])
 {
     char parent[FILE_PATH_MAX], real[PATH_MAX];

@@ -1,5 +1,5 @@
-// Rows of tables that have no store, as models are trained in one process: writes them to
-// files of a save.
+// Writes rows of tables without a store to files of a save. A model that is trained in
+// one process has such tables.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -31,8 +31,8 @@ static void pack_rows(const struct writing *w, const struct table_entry *rows, s
     }
 }
 
-// Returns how many of the sorted rows belong to the first one's partition and fit into a
-// block.
+// Returns how many of the sorted rows, beginning with the first, have the same partition
+// as the first and fit into a block.
 static size_t block_rows(const struct writing *w, const struct table_entry *rows,
                          size_t n)
 {
@@ -80,8 +80,8 @@ static int save_table_write_file(struct writing *w, const char *path,
     return rc;
 }
 
-// Removes the rows whose float in this column is 0 from the list. Returns the
-// number of the others.
+// Removes from the list the rows whose float in this column is 0. Returns the number of
+// rows that remain.
 static size_t updated(const struct table *t, uint32_t column, struct table_entry *rows,
                       size_t n)
 {

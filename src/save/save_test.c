@@ -88,7 +88,7 @@ static const struct {
 };
 enum { N_TABLES = sizeof(tables) / sizeof(*tables) };
 
-// Loads the save of table t with other numbers of owners, and pushes further.
+// Loads the save of table t with other numbers of owners, and makes more pushes.
 static void check_loads(const char *dir, const char *settings, uint32_t bits, uint64_t t,
                         struct rows_image *now, struct rows_image *later)
 {
@@ -130,8 +130,8 @@ static void check_owners(const char *dir, const char *settings, uint32_t bits, u
     store_close(one);
 }
 
-// Rows, and the entry policy's state, are the same as with one owner, before and after a
-// save.
+// With any number of owners, the rows and the entry policy's state are the same as with
+// one owner, before and after a save.
 static void test_owners(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_owners(void **state)
     }
 }
 
-// Loads into stores with more partitions, fewer, or one, or with ranges instead of
+// Loads a save into stores that have more partitions, fewer, or one, or ranges instead of
 // hashes.
 static void test_other_partitions(void **state)
 {
@@ -215,8 +215,8 @@ static void test_chains(void **state)
     store_close(s);
 }
 
-// A store that is loaded from the save at a day's end continues like the saver: rows age
-// alike.
+// A store that is loaded from the save at a day's end continues as the saved store does:
+// their rows age alike.
 static void test_day(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ static void check_kept(const char *dir, const char *numbers)
     assert_string_equal(found, numbers);
 }
 
-// Making a delta removes no saves, since it should not have to read the manifests of
+// Making a delta removes no saves, because it should not have to read the manifests of
 // earlier saves.
 static void test_keep(void **state)
 {
@@ -426,8 +426,8 @@ static void touch(const char *path)
     assert_int_equal(fclose(f), 0);
 }
 
-// Unfinished saves are removed at the next commit. Other files, and saves of another
-// kind, stay.
+// Unfinished saves are removed at the next commit. Other files, and the directories of
+// other programs, stay.
 static void test_leftovers(void **state)
 {
     (void)state;
@@ -442,7 +442,7 @@ static void test_leftovers(void **state)
     touch(saves_path(dir, "save-000002/manifest.json.fedcba9876543210.tmp"));
     touch(saves_path(dir, "save-000003/users-0.rows"));
     touch(saves_path(dir, "save-000003/notes.txt"));
-    // Another program's manifest, so this directory must be kept.
+    // This manifest belongs to another program, so the directory must be kept.
     touch(saves_path(dir, "save-000004/manifest.json"));
     touch(saves_path(dir, "save-000004/users-0.rows"));
     touch(saves_path(dir, "save-0000005"));
@@ -457,7 +457,7 @@ static void test_leftovers(void **state)
     store_close(s);
 }
 
-// If a save or a file of one is a symbolic link, only the link is removed.
+// If a save, or a file of a save, is a symbolic link, only the link is removed.
 static void test_links(void **state)
 {
     (void)state;
@@ -478,8 +478,8 @@ static void test_links(void **state)
     assert_int_equal(symlink("nowhere", saves_path(dir, "save-000004")), 0);
     touch(saves_path(dir, "save-000005"));
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
-    // Save 5 was to be removed; its directory is kept, because it has a file
-    // that is not a save's.
+    // Save 5 was to be removed. Its directory is kept, because it contains a file that
+    // does not belong to a save.
     check_kept(dir, "1 5 6 ");
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
     check_kept(dir, "5 6 7 ");
@@ -700,7 +700,7 @@ static void test_no_memory(void **state)
         assert_true(rc == 0 || rc == TUG_ENOMEM);
         assert_true(rc == 0 || file_dir_is_empty(dir));
         assert_true(rows_same(s, was));
-        // The save exists even if the failed allocation was in removing older saves.
+        // The save exists even if memory ran out later, while older saves were removed.
         if (rc == 0 && struck)
             files_remove(dir);
         if (!struck)
@@ -725,7 +725,7 @@ static void test_no_memory(void **state)
     store_close(s);
 }
 
-// A large partition, of which nothing is written for a long time: cut_next then returns
+// A large partition. While cut_next passes many rows that the save leaves out, it returns
 // blocks without rows.
 static void large_partition(void **state)
 {

@@ -61,13 +61,13 @@ static int write_store(struct store *s, const char *path, int zstd_level,
     return save_add_file(t, name, &info, e);
 }
 
-// Begins cuts of all stores, so that they are saved as they are at one moment.
+// Begins cuts of all stores, so that the save has the rows of all stores at one moment.
 static int begin_cuts(struct save_manifest *m, struct store *const *stores, size_t n,
                       size_t *ret_begun, struct err *e)
 {
     struct cut_options o = {.mode = m->mode};
     for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
-        // Lets an admin operation or the end of an earlier save finish first.
+        // First finishes a running admin operation, or the end of an earlier save.
         TRY(store_finish(stores[*ret_begun], e));
         TRY(save_check_parent(stores[*ret_begun], m, e));
         TRY(cut_begin(stores[*ret_begun], &o, e));
@@ -123,7 +123,7 @@ int save_stores(const char *dir, enum save_mode mode, struct store *const *store
                 char ret_path[FILE_PATH_MAX], struct err *e)
 {
     struct save_manifest m;
-    struct err why = {0}; // the first failure, also if end_cuts has another one
+    struct err why = {0}; // the first failure, even if end_cuts fails too
     size_t begun = 0;
     TRY(save_begin(dir, mode, &m, ret_path, e));
     int rc = write_stores(&m, ret_path, stores, n, zstd_level, &begun, &why);

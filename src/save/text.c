@@ -1,7 +1,7 @@
-// Chooses the numbers of a row that are exported, and writes them. A store sorts rows
-// by partition and key, while text is sorted by key only. So the export collects the
-// rows of one range of keys after the other from all partitions, as many at a time as
-// memory can hold twice.
+// Chooses the numbers of a row that are exported, and writes them. A store sorts rows by
+// partition and then by key, while the text is sorted by key alone. So the export takes
+// one range of keys after the other, of at most RANGE_BYTES of rows, and collects the
+// rows of the range from all partitions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/text.h"

@@ -17,7 +17,7 @@ enum {
     LINE_MAX_BYTES = 64 << 20,
     BATCH_ROWS = 1024,
     BATCH_BYTES = 16 << 20,
-    DAYS_MAX = 1 << 20, // largest number of days; floats are exact up to much larger ones
+    DAYS_MAX = 1 << 20, // largest number of days; floats are exact up to 1 << 24
 };
 
 struct item {
@@ -97,7 +97,8 @@ static void reach_day(struct text_import *x, uint32_t day)
     }
 }
 
-// Returns a day that is later than the greatest number of unseen days in any setting.
+// Returns the greatest number of unseen days in any setting, rounded down, plus 1; at
+// most 4096.
 static uint32_t least_day(const struct life *l)
 {
     float most = fmaxf(fmaxf(l->delete_after_days, l->delta_keep_days),
@@ -213,7 +214,7 @@ static int read_number(const struct text_import *x, const char **at, double *ret
     size_t n = strcspn(*at, " \t\r,");
     char *end;
     *ret = strtod(*at, &end);
-    // strtod also accepts hexadecimal numbers, and the check refuses them.
+    // strtod also accepts hexadecimal numbers; the check of characters refuses them.
     if (n == 0 || end != *at + n || strspn(*at, "+-.eE0123456789") < n ||
         !isfinite(*ret) || fabs(*ret) > 3.4028234663852886e38)
         return err_set(e, TUG_EDATA, "%s:%" PRIu64 ": '%.*s' is not a finite number",
@@ -222,7 +223,7 @@ static int read_number(const struct text_import *x, const char **at, double *ret
     return 0;
 }
 
-// Reads the numbers up to the end of the line, as many as a row could have.
+// Reads the numbers up to the end of the line, at most max_numbers.
 static int read_numbers(const struct text_import *x, const char *at, uint32_t *ret_n,
                         struct err *e)
 {

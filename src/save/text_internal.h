@@ -29,13 +29,13 @@ struct text_row {
     uint32_t day; // day of the table
 };
 
-// Returns the usual name of the store's accessor.
+// Returns the name of the store's accessor; if it has several names, the first.
 const char *text_accessor(const struct store *s);
 
 void text_set(float *row, struct text_column c, double x, uint32_t day);
 
-// Fills a row from the numbers after the key in a line of Paddle's. Returns 0, or an
-// error if they are wrong.
+// Fills a row from the numbers after the key in a line of Paddle's text. Returns an error
+// if the numbers are wrong.
 int text_paddle_row(const struct store *s, const double *x, uint32_t n,
                     struct text_row *ret, const char *where, struct err *e);
 // Checks that the table's rules have a counterpart in Paddle.

@@ -1,4 +1,5 @@
-// Paddle's sparse rows: its columns, and how the states of its rules become ours.
+// Reads Paddle's sparse rows: converts columns, and the states of Paddle's rules to
+// tug's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -28,7 +29,7 @@ static uint32_t paddle_state(const struct rule_params *r, uint32_t n)
     }
 }
 
-// Returns whether rows count in doubles, as Paddle's CtrDoubleAccessor.
+// Returns whether shows and clicks are doubles, as in Paddle's CtrDoubleAccessor.
 static bool is_wide(const struct accessor *a)
 {
     return accessor_has_clicks(a) &&
@@ -66,7 +67,8 @@ int text_paddle_check(const struct store *s, struct err *e)
     return 0;
 }
 
-// Converts adam's count of steps: tug keeps 1 - beta^steps, Paddle beta^(steps + 1).
+// Converts adam's count of steps: tug keeps 1 - beta^steps, Paddle keeps beta^(steps +
+// 1).
 static float steps_of(double power, float beta)
 {
     double rest = beta > 0 ? 1 - power / (double)beta : 1;
@@ -101,8 +103,8 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.form = NUMBER_DOUBLE;
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
-    // A row that was last seen before the table's day 0 counts as last seen on day 0,
-    // which is longer ago than any setting's number of days.
+    // A row that was last seen before day 0 of the table is taken as last seen on day 0.
+    // That is longer ago than any setting's number of days, so the result is the same.
     if (c.form == NUMBER_DAY && x >= (double)r->day)
         x = (double)r->day;
     text_set(r->row, c, x, r->day);

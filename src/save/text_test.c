@@ -1,5 +1,6 @@
-// Tables as text: rows that are read back equal those written, Paddle's lines give the
-// same rows as made by hand, and wrong lines are refused with their place.
+// Tables as text. Rows that are read back equal the rows that were written. Paddle's
+// lines give the same rows as rows made by hand. The error for a wrong line names its
+// place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/text.h"
@@ -199,11 +200,11 @@ static void test_paddle_ctr(void **state)
     assert_true(extra[g->weights] == 0.1f && extra[g->weights + 1] == 0.2f);
     for (uint32_t i = 0; i < 4; i++)
         assert_true(extra[g->state + i] == (float)(i + 1));
-    // Paddle's number beta^(t + 1), for t = 1 step.
+    // Paddle's text has beta^(t + 1), here for t = 1 step; tug keeps 1 - beta^t.
     assert_true(fabsf(extra[g->state + 4] - 0.1f) < 1e-6f);
     assert_true(fabsf(extra[g->state + 5] - 0.001f) < 1e-6f);
-    // A row that was unseen for a month is older than any setting allows, so it is
-    // removed, and the other row stays.
+    // No setting refers to a month of unseen days, so a row that was unseen for a month
+    // is removed, and the other row stays.
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     assert_null(store_row(s, 9, NULL));
