@@ -11,7 +11,7 @@
 //   inverse-time         1 / (1 + factor x)
 //   polynomial           end + (1 - end) (1 - min(x, 1))^power
 //   cosine               end + (1 - end) (1 + cos(pi min(x, 1))) / 2
-//   piecewise            1, and from each given step on its value
+//   piecewise            1 up to the first given step; from each given step on, its value
 //   noam                 dim^-1/2 min(s^-1/2, s warmup^-3/2) with s = step + 1
 //                        (Vaswani et al. 2017); the warm-up is part of it
 //
@@ -65,15 +65,18 @@ struct rate {
 // schedule.
 float rate_factor(const struct rate *r, uint64_t step);
 
-// Checks the numbers of a schedule. TUG_EUSAGE if one is invalid; the sentence names it.
+// Checks the numbers of a schedule. Returns TUG_EUSAGE if a number is invalid; the error
+// names it.
 int rate_check(const struct rate *r, struct err *e);
 
 // Parses a schedule: "constant", "exponential:steps=1000,factor=0.9,stairs,warmup=100",
-// "piecewise:1000=0.5,2000=0.1". The defaults are factor 0.9 (exponential) or 1, end 0,
-// power 1, dim 512, noam's warmup 4000; steps must be given.
+// "piecewise:1000=0.5,2000=0.1". The defaults are factor 0.9 for exponential and 1 for
+// others, end 0, power 1, dim 512, and a warm-up of 4000 for noam. `steps` has no
+// default.
 int rate_parse(const char *text, struct rate *ret, struct err *e);
 
-// Prints a schedule; parsing the text gives a schedule with the same bits. TUG_ENOMEM.
+// Prints a schedule; parsing the text gives a schedule with the same bits. Returns
+// TUG_ENOMEM if memory ran out.
 int rate_print(const struct rate *r, struct buf *to);
 
 const char *rate_names(void); // "constant, exponential, ..."

@@ -1,4 +1,5 @@
-// Compares schedules with their formulas; also tests their texts and what they refuse.
+// Compares schedules with their formulas; also tests their texts, and which texts are
+// refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -49,8 +50,8 @@ static double by_the_book(const struct rate *r, double t)
     }
 }
 
-// All steps up to 3,000, and some far ones, agree with the formula to the last bits of a
-// float.
+// All steps up to 3,000, and some much later ones, agree with the formula to the last
+// bits of a float.
 static void formulas(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// The registry of update rules: tug's and the program's.
+// The registry of update rules: those of tug, and those that a program registers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "rule/rule.h"
@@ -185,8 +185,8 @@ static bool is_called(const struct rule_info *r, const char *name)
     return false;
 }
 
-// Paddle's rules that do not divide gradients by shows; of these, the adam rules update
-// all weights of a vector, also those with a gradient of 0.
+// Names of Paddle's rules that do not divide gradients by shows. `dense`: the rule also
+// updates weights whose gradient is 0, as the adam rules do.
 static const struct {
     const char *name;
     bool dense;

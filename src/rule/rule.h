@@ -24,7 +24,7 @@
 
 enum { RULE_NAME_MAX = 32, RULE_TEXT_MAX = 640 }; // bytes, including the final 0
 
-// How several pushed values for a weight, such as those of one clock, become one update.
+// How several pushed values of a weight, such as those of one clock, become one update.
 enum rule_reduce {
     RULE_STEP, // the values are gradients: their sum or their mean is applied
     RULE_ADD,  // the sum of the values is added, never their mean
@@ -66,25 +66,25 @@ static inline bool rule_changes_add_up(enum rule_kind kind)
     return info->state_adds_up && !info->weights_follow;
 }
 
-// Returns the default parameters of a rule, which must exist, with `kind` set and `block`
-// 1.
+// Returns the default parameters of a rule, which must exist. `kind` is set, and `block`
+// is 1.
 struct rule_params rule_defaults(enum rule_kind kind);
 // Does what rule_defaults does, for a rule that was found by this name: some of Paddle's
 // names imply other parameters, too.
 struct rule_params rule_defaults_by_name(enum rule_kind kind, const char *name);
 
-// Finds a rule by its name in tug or by the name of Paddle's class. TUG_EUSAGE if there
-// is no such rule; the sentence lists all rules.
+// Finds a rule by its name in tug or by the name of Paddle's class. Returns TUG_EUSAGE if
+// there is no such rule; the error lists all rules.
 int rule_find(const char *name, enum rule_kind *ret_kind, struct err *e);
 
 // Returns the number of state floats for `n` weights.
 uint32_t rule_state(const struct rule_params *p, uint32_t n);
 
 // Registers a program's own rule. *info is copied, but not the memory that it points to.
-// The rule gets the next number from RULE_KINDS on: programs that talk to each other must
-// register the same rules in the same order. Called by one thread before any table is
-// made. TUG_EUSAGE if the name is taken or invalid, the rule's defaults have `dense`, or
-// there are RULE_MAX rules.
+// The rule gets the next free number, from RULE_KINDS on, so programs that talk to each
+// other must register the same rules in the same order. One thread calls this, before any
+// table is made. Returns TUG_EUSAGE if the name is taken or invalid, if the rule's
+// defaults have `dense`, or if RULE_MAX rules exist.
 int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err *e);
 
 // Returns the rule's kernel, or the program's function.
@@ -99,7 +99,8 @@ const float *rule_clip(const struct kernels *k, const struct rule_params *p,
 // (rule_info.takes).
 bool rule_takes(enum rule_kind kind, const char *name);
 
-// Checks the parameters of a rule. TUG_EUSAGE if one is invalid; the sentence names it.
+// Checks the parameters of a rule. Returns TUG_EUSAGE if one is invalid; the error names
+// it.
 int rule_check(const struct rule_params *p, struct err *e);
 
 // Returns whether two rules and all their parameters are equal.
@@ -107,7 +108,8 @@ bool rule_same(const struct rule_params *a, const struct rule_params *b);
 
 // Parses a text such as "adagrad:lr=0.05,n0=3,clip=10,low=-10,high=10": the name of a
 // rule, and the parameters that differ from its defaults. `dense` is written without a
-// number. TUG_EUSAGE if there is no such rule or parameter, or a number is invalid.
+// number. Returns TUG_EUSAGE if there is no such rule or parameter, or a number is
+// invalid.
 int rule_parse(const char *text, struct rule_params *ret, struct err *e);
 
 // Changes parameters of *p as `text` says: "lr=0.05,n0=3", the form of a rule's text

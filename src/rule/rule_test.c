@@ -52,8 +52,8 @@ static double correction(double beta, unsigned t)
     return 1 - pow(beta, t);
 }
 
-// Updates by the rules that use one weight at a time. In the formulas, d is the
-// gradient with its decay.
+// Applies the rules that update each weight by itself. In the formulas, d is the gradient
+// with its decay.
 static void one_weight(struct book *r, size_t i, double l2, double g)
 {
     double lr = r->p.lr, beta = r->p.beta, beta1 = r->p.beta1, beta2 = r->p.beta2;
@@ -106,7 +106,7 @@ static void one_weight(struct book *r, size_t i, double l2, double g)
     r->w[i] = proximal(r, w);
 }
 
-// Updates by ftrl and ftrl-group.
+// Applies ftrl and ftrl-group.
 static void ftrl(struct book *r, double l2, const double *g)
 {
     double lr = r->p.lr, beta = r->p.beta, l1 = r->p.l1, length = 0;
@@ -175,7 +175,7 @@ static void adam_shared(struct book *r, const double *g, const double *d)
     r->y = v_sum / (double)r->n;
 }
 
-// Updates by the rules that have a state for the whole vector.
+// Applies the rules that have a state for the whole vector.
 static void whole_vector(struct book *r, double l2, const double *g)
 {
     double d[MAX_N], rate = 0;
@@ -340,7 +340,8 @@ static void formulas(void **state)
                     check_rule(levels[level], (enum rule_kind)kind, variant, sizes[i]);
 }
 
-// Absurd values leave finite weights and a rule that continues to learn.
+// Gradients that are infinite, very large or not a number leave finite weights, and the
+// rule continues to learn.
 static void wild_gradients(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@
 
 #define BELOW_1 0x1.fffffep-1f
 
-// The numbers in struct rule_params. Every rule has those marked `any`, even if
+// The numbers in struct rule_params. Every rule has the numbers with `any`, even if
 // rule_info.takes does not list them.
 static const struct number {
     const char *name;
@@ -206,7 +206,7 @@ static int read_word(char *word, struct rule_params *p, struct err *e)
     return read_number(word, value, p, e);
 }
 
-// Reads words separated by commas, which it changes; NULL: there are no words.
+// Reads words separated by commas. Changes the text; NULL has no words.
 static int read_words(char *words, struct rule_params *p, struct err *e)
 {
     while (words != NULL) {

@@ -1,4 +1,4 @@
-// Scores examples by a served model; see score.h.
+// Scores examples with a served model; see score.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/score.h"
@@ -13,9 +13,9 @@
 #include "serve/score_internal.h"
 
 enum {
-    PIECE = 64, // the most examples that are computed together
+    PIECE = 64, // the largest number of examples that are computed together
     PIECE_WITHOUT_LAYERS = 16,
-    PIECE_FEATURES = 1 << 30, // the most features of these examples together
+    PIECE_FEATURES = 1 << 30, // the largest number of features of these examples together
 };
 
 // ------------------------------------------------------------ memory of a scoring thread
@@ -198,9 +198,9 @@ static void find_rows(struct scratch *x, const struct served_copy *c,
 }
 
 // Returns the number of examples that are computed together. Models with layers multiply
-// matrices for many examples. For all other models few examples are best: their rows and
-// lines of the index lie on so few pages that the core's TLB still has the addresses when
-// it computes.
+// matrices for many examples at once. All other models are fastest with few examples:
+// their rows and lines of the index lie on few pages, whose addresses the core's TLB
+// still has when it computes the scores.
 static size_t piece_of(const struct served *s)
 {
     return model_has_layers(&s->model) ? PIECE : PIECE_WITHOUT_LAYERS;
@@ -242,8 +242,8 @@ static void add_fields(struct numbering *to, const uint32_t *fields, size_t n)
     numbering_add_fields(to, least, end);
 }
 
-// Compares the numbering of the data's features with that of the model, until it has
-// warned of a difference.
+// Compares how the data numbers its features with how the model does. Once it has warned
+// of a difference, it no longer compares.
 static void score_compare(struct served *s, struct scratch *x,
                           const struct served_copy *c, const struct score_rows *rows)
 {

@@ -16,7 +16,8 @@ struct scratch {
     // The following members are for text and columns:
     struct reader *reader;
     const struct reader_layout *layout; // the layout of the header
-    // The last header; and one line, with the bytes after it that parsers may read.
+    // The last header, and a copy of one line, with room behind it for the bytes that
+    // parsers read past its end.
     struct buf header, line;
     struct examples examples;
     uint64_t *offsets;

@@ -1,5 +1,5 @@
 // Reads text in the format of the model's data, columns in memory, and names of features,
-// in the same way as the data that the model was trained on.
+// as the training data was read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -76,7 +76,7 @@ static int score_text_take_text(const struct served *s, struct scratch *x,
     TRY(open_reader(s, x, e));
     bool header = reader_has_header(x->reader);
     if (!header &&
-        x->layout != NULL) { // a layout without a header is that of columns in memory
+        x->layout != NULL) { // only columns in memory have a layout without a header
         score_close_text(x);
         TRY(open_reader(s, x, e));
     }

@@ -1,5 +1,5 @@
-// Warns once of a column if a served model knows hardly any of its values. The scoring
-// thread counts known and unknown values.
+// Warns about a column, once, if a served model knows hardly any of the column's values.
+// The scoring thread counts known and unknown values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

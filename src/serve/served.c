@@ -140,8 +140,8 @@ static int load_chain(struct served *s, struct served_copy *c,
     return 0;
 }
 
-// Loads `save` into *c, a copy that no thread reads. Loads only the newer deltas if they
-// build on the save that *c holds. On failure *c is unchanged or empty.
+// Loads `save` into *c, a copy that no thread reads. If the newer deltas build on the
+// save that *c holds, loads only these deltas. On failure *c is unchanged or empty.
 static int bring(struct served *s, struct served_copy *c, const char *save, struct err *e)
 {
     struct save_chain chain;
@@ -199,9 +199,9 @@ static int take_save(struct served *s, const char *save, struct err *e)
     return 0;
 }
 
-// Waits until readers have left the copy that they read before the last save. Then loads
-// the last save into that copy, too, so that it is ready for the next delta; or frees its
-// memory if no deltas can come.
+// Waits until readers have left the copy that they read before `save` was loaded. Then
+// loads `save` into that copy too, so that it is ready for the next delta; if no deltas
+// can come, frees its memory instead.
 static void catch_up(struct served *s, const char *save)
 {
     bool deltas = atomic_load(&s->current)->deltas;

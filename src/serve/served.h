@@ -2,8 +2,9 @@
 // save is loaded. When the second copy is complete, one pointer changes, so that readers
 // never wait and see rows of only one save (docs/design/0018-scoring.md).
 //
-// A reader pins the copy that it reads in a place that no other thread writes. The loader
-// waits until no reader has pinned the copy that it will write.
+// A reader pins the copy that it reads: it writes the copy's address to its place, which
+// no other thread writes. The loader waits until no reader has pinned the copy that it
+// will write.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SERVED_H
@@ -34,7 +35,7 @@ struct served_copy {
 struct served_reader {
     _Alignas(SERVED_LINE) atomic_bool taken;
     _Atomic(const struct served_copy *) pinned;
-    void *scratch; // memory of the thread with this place; served_close's caller frees it
+    void *scratch; // the thread's scoring memory; freed by score_close
 };
 
 // The identity of a manifest's file. Two saves with the same number are different saves
@@ -58,11 +59,13 @@ struct served {
     struct saved_run *run;
     struct model model;  // the model for rows without rules' states
     bool numbered;       // whether keys are numbers from the data
-    atomic_bool differs; // the warning that data is numbered differently was given
+    atomic_bool differs; // true once the user was warned that data is numbered
+                         // differently
     _Atomic(const struct served_copy *) current;
     struct served_copy copies[2];
     struct served_reader readers[SERVED_READERS];
-    // A bit for each column: the warning about its unknown values was given.
+    // One bit for each column, set once the user was warned of the column's unknown
+    // values.
     atomic_uint_least64_t told[SERVED_TOLD];
 
     // Only the thread that loads saves uses the members down to poll_ms; only one
@@ -90,22 +93,22 @@ struct served_options {
     const atomic_bool *interrupted; // when it becomes true, served_open ends; may be NULL
 };
 
-// Opens the newest save in the directory `from`, or the save `from`. TUG_EDATA if there
-// is no save.
+// Opens the newest save in the directory `from`, or the save `from`. Returns TUG_EDATA if
+// there is no save.
 int served_open(struct served **ret, const char *from, const struct served_options *o,
                 struct err *e);
 void served_stop(struct served *s);  // loads no more saves
 void served_close(struct served *s); // no thread may be reading; NULL is fine
 
 // Checks once for a new save and loads it, for callers that do not follow. If the save is
-// refused, readers keep the one that they have, a warning is given, and the call returns
-// 0. *ret_taken (may be NULL) says whether a new save is in use.
+// refused, readers keep the save that they have, a warning is given, and the call returns
+// 0. *ret_taken (may be NULL) becomes whether a new save is in use.
 int served_refresh(struct served *s, bool *ret_taken, struct err *e);
 
 struct served_status served_status(struct served *s);
 
-// Returns a place among the readers, NULL if all places are taken. Takes no lock. A
-// thread gets the place that it had before, if that is free.
+// Returns a place among the readers, or NULL if all places are taken. Takes no lock. A
+// thread gets the place that it had before, if that place is free.
 struct served_reader *served_enter(struct served *s);
 void served_leave(struct served_reader *r);
 
@@ -115,8 +118,8 @@ static inline const struct served_copy *served_pin(struct served *s,
 {
     const struct served_copy *c = atomic_load(&s->current), *again;
     for (;; c = again) {
-        // If this thread pins an old copy, a loader that has changed
-        // `current` sees the pin.
+        // If `current` is still the same after the pin was written, a loader that changes
+        // `current` later sees the pin.
         atomic_store(&r->pinned, c);
         again = atomic_load(&s->current);
         if (again == c)

@@ -6,9 +6,9 @@
 
 #include "serve/served.h"
 
-// Opens a save and the saves on which it builds, without those up to the save whose
-// manifest has the checksum `known` (save_chain_open_behind). The first save's
-// description of the model is kept, and a save of another model is refused: TUG_EDATA.
+// Opens a save and the saves that it builds on, except those up to the save whose
+// manifest has the checksum `known` (save_chain_open_behind). Keeps the first save's
+// description of the model, and refuses a save of another model with TUG_EDATA.
 int served_open_chain(struct served *s, const char *save, uint64_t known,
                       struct save_chain *ret, struct err *e);
 

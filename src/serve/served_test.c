@@ -283,8 +283,8 @@ static void test_damaged(void **state)
     log_set_level(before);
 }
 
-// Rows are added, changed and removed. The served model is compared with an array of the
-// value that each key was set to.
+// Rows are added, changed and removed. The served model is compared with an array that
+// has the last value of each key.
 static void test_naive(void **state)
 {
     (void)state;
@@ -372,7 +372,7 @@ static void test_allocations(void **state)
     const struct served_options o = {.threads = 1};
     size_t live = mem_live();
     // Opening makes hundreds of allocations, most of them for similar pieces of JSON, so
-    // only some are tested.
+    // only some of them are made to fail.
     for (long n = 0, opened = 0; opened == 0; n += 1 + n / 10) {
         mem_fault_after(n);
         int rc = served_open(&s, dir, &o, &test_err);
