@@ -70,8 +70,8 @@ static int add_word(struct buf *b, const struct option *o, const char *value,
     return 0;
 }
 
-// Adds the options that differ from their defaults, and to `line` those that the user
-// gave.
+// Adds to `to` the options that differ from their defaults, and to `line` those that the
+// user gave.
 static int add_options(json_t *to, struct buf *line, const struct option_table *t,
                        const struct options *o, const void *values)
 {
@@ -282,8 +282,8 @@ void about_add_evaluation(json_t *to, const struct metrics *m,
 
 // ---------------------------------------------------------------- saves
 
-// Adds an option of a save; "linear" and "latent" hold the options of a rule each. Numbers
-// have the digits of a float.
+// Adds an option of a save. The options "linear" and "latent" are objects with the
+// parameters of a rule. Numbers are printed with the digits of a float.
 static void add_saved_option(json_t *to, const char *of, const char *name, json_t *v)
 {
     char full[128], value[64];
@@ -297,7 +297,8 @@ static void add_saved_option(json_t *to, const char *of, const char *name, json_
     snprintf(full, sizeof(full), "%s%s%s", of, of[0] != '\0' ? "." : "", name);
     snprintf(value, sizeof(value), "%.7g", json_number_value(v));
     const char *shown = json_is_string(v) ? json_string_value(v) : value;
-    if (strcmp(full, "seed") == 0 && json_is_string(v)) { // the save has it as base 16
+    if (strcmp(full, "seed") == 0 && json_is_string(v)) { // a save has the seed in base
+                                                          // 16
         snprintf(value, sizeof(value), "%llu", strtoull(shown, NULL, 16));
         shown = value;
     } else if (strcmp(full, "schedule") == 0) {
@@ -321,7 +322,8 @@ static json_t *saved_options(const struct saved_run *run)
 
 json_t *about_saved(const struct saved_run *run, const struct history *h, const char *dir)
 {
-    // Not counting examples that are held out for validation, as in a run's own result.
+    // Leaves out the examples that are held out for validation, as a run's own result
+    // does.
     uint64_t examples = h->n > 0 ? h->pass[h->n - 1].examples : run->examples;
     json_t *o = json_pack("{s:s, s:s, s:I, s:i, s:o, s:o, s:{s:b, s:o, s:s, s:o}}",
                           "command", "train", "model", run->options.model.ops->name,

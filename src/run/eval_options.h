@@ -14,8 +14,8 @@ struct eval_values {
     int log_format;
 };
 
-// Fills the options of an evaluation of the data that *m has open. --merge-ids is that of
-// the model's training.
+// Fills the options of an evaluation of the data that *m has open. --merge-ids has the
+// value that it had in the model's training.
 int eval_options_evaluation(struct opened_model *m, const struct eval_values *v,
                             struct evaluation_options *ret, struct err *e);
 

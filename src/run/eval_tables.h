@@ -18,14 +18,14 @@ struct eval_tables {
     bool has_importance, has_calibration; // whether these tables are wanted
     struct importance importance;
     struct calibration calibration;
-    // For a report: has_curves: the curves are wanted; silent_importance: importance is
-    // measured for the report only, and not printed.
+    // has_curves: a report wants the curves. silent_importance: importance is measured
+    // for a report only, and not printed.
     bool has_curves, silent_importance;
     struct curves curves;
 };
 void eval_tables_free(struct eval_tables *t);
 
-// Returns TUG_EUSAGE for options that cannot be combined.
+// Returns TUG_EUSAGE if the options cannot be combined.
 int eval_tables_check(const struct eval_values *v, const struct options *o,
                       struct err *e);
 
@@ -36,7 +36,7 @@ int eval_tables_find(const struct evaluation_options *o, const struct eval_value
 
 json_t *importance_to_json(const struct importance *m);
 
-// Adds the members "by", "importance" and "calibration" to an object, those that are
+// Adds to an object those of the members "by", "importance" and "calibration" that are
 // wanted.
 void eval_tables_add_json(json_t *to, const struct eval_tables *t);
 

@@ -52,8 +52,8 @@ static int explained_compare(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
-// Returns the size of the change without feature i. NaN counts as the largest size, so
-// that it is found.
+// Returns by how much the score changes without feature i. NaN counts as infinite, so
+// that a feature with NaN comes first.
 static double size_of(const struct explained *x, size_t i)
 {
     double size = fabs(left_out(x, i));

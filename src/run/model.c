@@ -85,7 +85,7 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
         .slots = v->slots,
     };
     const struct model_ops *ops = m->run.options.model.ops;
-    // Models without fields can use libffm's keys from libsvm data.
+    // A model without fields that was trained on libffm data can score libsvm data.
     if (ops->needs_fields && reader_format_lacks_fields(r.format))
         return err_set(e, TUG_EUSAGE,
                        "--format %s, but the model %s needs the fields of the "
@@ -142,8 +142,8 @@ static int open_save(struct opened_model *m, const struct model_values *v, bool 
     return model_load(m, e);
 }
 
-// Returns whether reading can be tried again: the save that could not be read has been
-// replaced by a newer one, as in a run with --keep, and the data can be read again.
+// Returns whether opening can be tried again. This needs a newer save in place of the one
+// that could not be read, as in a run with --keep, and data that can be read again.
 static bool is_replaced(const struct opened_model *m, const char *from)
 {
     char newest[FILE_PATH_MAX];

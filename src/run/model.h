@@ -67,8 +67,9 @@ struct opened_model {
     struct reader *reader;
     struct source *source;
     uint64_t bad_lines;
-    // Set before the data is opened. `eager`: takes lines as they arrive. `interrupted`:
-    // when it becomes true, a wait for data or an evaluation ends; may be NULL.
+    // The caller sets these before it opens the data. `eager`: takes lines as they
+    // arrive. `interrupted`: when it becomes true, a wait for data or an evaluation ends;
+    // may be NULL.
     bool eager;
     const atomic_bool *interrupted;
     // Receives warnings that the features of the data are numbered differently from those
@@ -86,8 +87,8 @@ int model_read(struct opened_model *m, const char *from, uint64_t threads, struc
 int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
                     struct err *e);
 int model_load(struct opened_model *m, struct err *e);
-// If the model was trained on the output of a --pipe-command and no command was given,
-// appends this to an error about reading the data. Returns rc.
+// If the model was trained on the output of a --pipe-command, and no command was given
+// now, appends this fact to an error about reading the data. Returns rc.
 int model_read_error(const struct opened_model *m, const struct model_values *v, int rc,
                      struct err *e);
 void model_close(struct opened_model *m); // a zeroed struct is fine

@@ -29,8 +29,8 @@ void result_add_metrics(json_t *o, const struct metrics *m)
                                       (json_int_t)values.without_group));
 }
 
-// Adds, for several labels, the metrics of each label under its name. The members of the
-// result itself are those of the first label.
+// If an example has several labels, adds the metrics of each label under its name. The
+// members of the result itself are those of the first label.
 static void add_labels(json_t *o, const struct result *r, const struct metrics *m)
 {
     json_t *all = r->labels > 1 ? json_object() : NULL;

@@ -61,7 +61,7 @@ static inline bool result_has_groups(const struct metrics *m)
     return m->groups > 0 || m->one_class > 0 || m->without_group > 0;
 }
 
-// Adds the metrics; if `m` is NULL, all are null.
+// Adds the metrics; if `m` is NULL, all of these members are null.
 void result_add_metrics(json_t *o, const struct metrics *m);
 
 // Returns the result; NULL if there is not enough memory. Needs json_begin.

@@ -36,8 +36,9 @@ int train_read_table(struct table_config *c, const char *text, struct err *e)
     return rc;
 }
 
-// Removes the table settings from c that the run determines and that --table may not
-// change, so that the same run always has the same settings.
+// Refuses table settings in c that differ from those that the run determines. Then sets
+// them to their defaults, so that the same run always has the same settings, whether
+// --table repeats them or not.
 static int take_run_settings(struct table_config *c, const struct table_config *run,
                              const struct table_config *usual, struct err *e)
 {
@@ -144,7 +145,8 @@ int train_check_data(const struct train_config *c, const char *again, struct err
     return rc;
 }
 
-// Checks --merge-ids: lines that belong together may be anywhere in the data.
+// Checks --merge-ids. It needs all data in the memory of one process, because the lines
+// of one example may be anywhere in the data.
 static int check_merge(const struct train_options *t, const struct node *node,
                        struct err *e)
 {
@@ -186,8 +188,8 @@ static int check_outputs(const struct train_config *c, struct err *e)
     return 0;
 }
 
-// Checks --fetch and --dump, which read rows of this process between two batches; on a
-// cluster the driver reads rows of the servers.
+// Checks --fetch and --dump. Between two batches they read rows of this process; on a
+// cluster, the driver reads rows of the servers instead.
 static int check_looks(const struct train_config *c, const struct options *o,
                        struct err *e)
 {
@@ -309,7 +311,7 @@ static int configure(struct train_setup *setup, const struct train_options *t,
     set_config(setup, t, o, &s, node);
     c->typed = setup->typed;
     if (node != NULL || t->table != NULL ||
-        t->publish != NULL) // --publish: the servers may be within this process
+        t->publish != NULL) // with --publish, this process may contain the servers
         c->cluster = &setup->cluster;
     TRY(train_set_model(&c->model, t, o, e));
     if (node == NULL || node->options.role != WIRE_WORKER)

@@ -17,8 +17,8 @@ enum refit_stage { REFIT_NO, REFIT_SEARCH, REFIT_ALL };
 
 struct train_setup {
     const atomic_bool *interrupted; // set by the caller before train_configure
-    // Set by a caller that plans each of its runs. The run then takes passes, patience
-    // and saves from the options, even if it resumes.
+    // Set by a caller that plans each of its runs. A run then takes passes, patience and
+    // saves from the options, even if it resumes.
     bool own_plan;
     struct train_config config;
     struct train_cluster cluster; // config.cluster points here or is NULL
@@ -48,7 +48,7 @@ struct train_setup {
 };
 
 // Configures a run in this process alone (node NULL), or on a cluster that is reached
-// through `node`. Texts belong to the options.
+// through `node`. Texts in *s are owned by the options.
 int train_configure(struct train_setup *s, const struct train_options *t,
                     const struct options *o, struct node *node, struct err *e);
 

@@ -1,6 +1,6 @@
-// --cv K: cross-validation. K runs are each validated on another of K parts of the data,
-// on which they do not train. The result has, for each pass, the mean and standard
-// deviation over the runs.
+// --cv K: cross-validation. The data has K parts. Each of K runs is validated on another
+// part, and trains on all the others. The result has, for each pass, the mean and
+// standard deviation over the runs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_TRAIN_CV_H

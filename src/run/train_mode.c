@@ -103,12 +103,13 @@ static int set_shuffle(struct train_cluster *k, const struct train_options *t,
 }
 
 // Default numbers of examples in a batch. Smaller batches make more messages; with larger
-// ones workers see each other's updates later. Measured: FM on MovieLens-1M, 2 servers
-// and 2 workers, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048, .8081 at 4,096;
-// one process .8092. Layers are updated once per batch: DeepFM there, 3 passes, .8139;
-// one process .8178 at 256. In half-async mode, all rows are updated once per batch: FM
-// on 80,000 rows of tug synth, 2 servers and 2 workers, 3 passes: AUC .7030 at 256, .7016
-// at 512, .6973 at 1,024; async .7162, sync .7187.
+// batches, workers see each other's updates later. Measured with FM on MovieLens-1M, 2
+// servers and 2 workers, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048, .8081 at
+// 4,096; one process .8092. Layers are updated once per batch: DeepFM on the same cluster
+// and data, 3 passes, .8139; one process .8178 at 256. In half-async mode, all rows are
+// updated once per batch: FM on 80,000 rows of tug synth, 2 servers and 2 workers, 3
+// passes: AUC .7030 at 256, .7016 at 512, .6973 at 1,024; with async .7162, with sync
+// .7187.
 enum { CLUSTER_BATCH = 1024, CLUSTER_BATCH_ONCE = 512 };
 
 // Refuses options that a mode of a cluster does not support.
@@ -215,8 +216,8 @@ static int set_scoring(struct train_cluster *k, const struct train_options *t,
     return 0;
 }
 
-// With --batch-norm, checks that more than one example is computed at a time, because
-// batch normalisation needs their variance.
+// With --batch-norm, checks that a step computes more than one example at a time, because
+// batch normalisation needs the variance over several examples.
 static int check_batch_norm(const struct train_config *c, struct err *e)
 {
     uint32_t least = c->deterministic ? SYNC_MICROS + 1 : 2;

@@ -20,9 +20,9 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
         p->prior = (float)t->prior;
 }
 
-// Finds an optimizer by its name. A colon and numbers may follow the name; these are the
-// numbers that a save of a run holds and that have no options of their own. `adjust` reads
-// the numbers.
+// Finds an optimizer by the name in `text`. A colon and numbers may follow the name: the
+// numbers that a save holds and that have no options of their own. adjust() reads these
+// numbers.
 static int find_optimizer(const char *option, const char *text, enum rule_kind *ret,
                           struct err *e)
 {
@@ -72,7 +72,7 @@ static int set_layers(struct model_options *to, const struct train_options *t,
         return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", given,
                        to->ops->name);
     enum rule_kind rule;
-    bool crosses = to->cross > 0; // by the model's default
+    bool crosses = to->cross > 0; // whether the model has cross layers by default
     LAYER_SETTINGS(TRAIN_TAKE)
     if (options_given(o, "hidden"))
         TRY(err_in(model_hidden_parse(t->hidden, to->hidden, e), "--hidden", e));
@@ -115,7 +115,7 @@ int train_set_model(struct model_options *to, const struct train_options *t,
     model_defaults(to, ops, rule);
     TRY(adjust("optimizer", t->optimizer, &to->linear, e));
     TRY(adjust("optimizer", t->optimizer, &to->latent, e));
-    bool normalizes = to->normalize; // by the model's default
+    bool normalizes = to->normalize; // whether the model normalizes by default
     MODEL_SETTINGS(TRAIN_TAKE)
     to->normalize &= normalizes;
     to->fields = ops->needs_fields ? to->fields : 0;

@@ -362,7 +362,8 @@ const struct option_table cli_train_options = {
     .presets = recipes,
 };
 
-// The default rate of --mode elastic, called beta by Zhang, Choromanska & LeCun 2015.
+// The rate that --mode elastic has by default. Zhang, Choromanska & LeCun 2015 call it
+// beta.
 static const double elastic_rate = 0.9;
 
 // Reads an integer at *text, and moves *text past it. Returns false if there is no
@@ -497,7 +498,8 @@ int train_parse_separator(const char *text, char *ret, struct err *e)
     return 0;
 }
 
-// Parses --list-separator, which must be one character because words are searched for it.
+// Parses --list-separator. It must be one character, because the reader searches words
+// for it.
 static int parse_list_separator(const char *text, char *ret, struct err *e)
 {
     *ret = text != NULL ? text[0] : (char)0;
@@ -527,8 +529,8 @@ static int check_format(const struct train_options *t, const struct options *o,
     return 0;
 }
 
-// Checks options that would have no effect without another option. Programs may set that
-// option themselves, and may give the data for evaluation with the training data.
+// Checks options that would have no effect without another option. Without --data, the
+// caller is a program, which may give validation data without --valid.
 static int check_needs(const struct train_options *t, const struct options *o,
                        struct err *e)
 {

@@ -69,8 +69,8 @@ struct train_options {
     // Training:
     uint64_t threads;
     const char *optimizer;
-    // These have a value only if options_given says so; else the
-    // optimizer's own values are used.
+    // lr, latent_lr, l1, l2 and prior have a value only if options_given says so;
+    // otherwise the optimizer's own values are used.
     double lr, latent_lr, l1, l2, prior;
     int schedule;
     double schedule_a, schedule_b;
@@ -125,19 +125,20 @@ struct train_settings {
     double mode_rate; // elastic: the fraction of the difference by which all workers
                       // together move the servers' rows
     const char *valid; // a path, or NULL
-    // The part of the data that is held out; its share is 0 if there is none.
+    // The part of the data that is held out; its share is 0 if no part is held out.
     struct held_out valid_part;
     // The number of passes, or of batches, between two saves; 0: not given in this unit.
     uint64_t save_passes, save_batches;
     char separator, list_separator;
 };
 
-// Parses the texts and refuses combinations of options that make no sense. Returns
-// TUG_EUSAGE.
+// Parses the texts. Returns TUG_EUSAGE for a wrong text, and for options that contradict
+// each other.
 int train_options_check(const struct train_options *t, const struct options *o,
                         struct train_settings *ret, struct err *e);
 
-// Reads a separator of columns as it is typed: one character, or tab. TUG_EUSAGE.
+// Reads a separator of columns as it is typed: one character, or tab. Returns TUG_EUSAGE
+// if the text is neither.
 int train_parse_separator(const char *text, char *ret, struct err *e);
 
 #endif

@@ -1,6 +1,7 @@
-// Each option of `tug train` is either compared between the processes of a cluster, which
-// reports a difference by the option's name, or may differ between them. A save either has
-// the option, and a resumed run takes it from there, or lacks it for a reason.
+// Tests two lists of the options of `tug train`. The processes of a cluster compare an
+// option and report a difference by its name, or it may differ between them. A save has
+// an option, and a resumed run takes it from there, or the list here says why the save
+// lacks it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"
@@ -25,10 +26,12 @@ enum kept {
     FIXED,  // among the options of a save that a resumed run must not change
     PLAN,   // in the plan of a save
     SCHEMA, // in the schema of a save, which describes the data
-    NOT,    // not in a save: it names a place or a command, or is about other data
+    NOT,    // not in a save: the option names a place or a command, or is about other
+            // data
 };
 
-// Arguments of a run, and another value of the option. NULL: refused on a cluster.
+// `base`: arguments of a run. `other`: another value of the option; NULL if a cluster
+// refuses the option.
 static const struct option_case {
     const char *name, *base, *other;
     enum kept kept;
@@ -270,8 +273,8 @@ static void resume_takes_its_word_behind_an_equals_sign(void **state)
 
 static struct saved_run saves[2]; // too large for the stack
 
-// Describes the run of a process as a save does. Two labels make the options of tasks
-// count; their weights are 1 if none were given, as in a model.
+// Describes the run of a process as a save does. The run has two labels, so that the
+// options of tasks matter. Tasks have weight 1 if no weights were given, as in a model.
 static void describe(const struct process *p, struct saved_run *ret)
 {
     *ret = (struct saved_run){0};
@@ -302,8 +305,8 @@ static bool same_plan(void)
     return same;
 }
 
-// Resumes from p's save, with no option but --resume and --out. Describes its run in saves[0], and
-// the resumed one in saves[1].
+// Resumes from p's save, with no option but --resume and --out. Describes p's run in
+// saves[0], and the resumed run in saves[1].
 static void resume(const struct process *p, const char *name)
 {
     struct process again;

@@ -80,7 +80,8 @@ static void fill_rule(struct filling *f, const char *name, const struct rule_par
     train_resumed_fill(f, name, "%s", text);
 }
 
-// Fills in the rates and penalties of the save's rules, which other rules may not have.
+// Fills in the rates and penalties of the save's rules. The caller checks that the run
+// has the same rules, because other rules may lack them.
 static void fill_rates(struct filling *f, const struct model_options *m)
 {
     struct model_options usual;
@@ -108,7 +109,7 @@ static bool could_be_typed(const struct filling *f, const char *name)
     if (strcmp(name, "fields") == 0) // other formats have columns or slots instead
         return m->fields > 0 && strcmp(f->run->schema.format, "libffm") == 0;
     if (strcmp(name, "cross") == 0)
-        return m->cross > 0; // other models do not have such layers
+        return m->cross > 0; // models without cross layers have no such option
     if (strcmp(name, "normalize") != 0)
         return true;
     model_defaults(&usual, m->ops, m->latent.kind);
@@ -174,8 +175,8 @@ static void fill_valid(struct filling *f, struct held_out h)
     train_resumed_fill(f, "valid", "%.0f/%.0f", round(h.from * parts) + 1, parts);
 }
 
-// Fills in the options of training. `t` is what the user gave. A program that calls the
-// library may have data for --valid.
+// Fills in the options of training. `t` has the options that the user gave. A program
+// that calls the library may give validation data itself.
 static void fill_training(struct filling *f, const struct train_options *t, bool cluster)
 {
     const struct saved_options *from = &f->run->options;
@@ -223,7 +224,7 @@ static void fill_plan(struct filling *f, const struct train_options *t, bool clu
     const struct saved_plan *from = &f->run->plan;
     bool living = t->table != NULL || saved_run_has_lifecycle(f->run);
     if (from->epochs == 0)
-        return; // an older save does not have it
+        return; // an older save has no plan
     PLAN_SETTINGS(FILL, FILL, SETTING_NOTHING)
     if (from->save_passes > 0)
         train_resumed_fill(f, "save-every", "%u", from->save_passes);
@@ -266,8 +267,8 @@ static bool has_other_rules(const struct saved_options *s, const struct train_op
             is_other_rule(o, "dense-optimizer", t->dense_optimizer, s->model.dense.kind));
 }
 
-// Fills in the options on which the save's rows, layers and scores depend. A new run has
-// its own rates, penalties and numbers of rules.
+// Fills in the options on which the save's rows, layers and scores depend. A new run does
+// not take rates, penalties and other parameters of rules.
 static void fill_shape(struct filling *f, const struct saved_options *s,
                        const struct train_options *t)
 {

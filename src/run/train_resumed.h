@@ -11,9 +11,10 @@
 #include "train/saved/saved_run.h"
 
 // If the run begins with a save that this process can read (--resume, --init-from),
-// replaces *t and *o by copies, which `setup` owns, with the save's values of the options
-// that were not given. Leaves both unchanged if there is no such save, or if another model
-// or optimizer was given; a later check refuses that run and names the options that differ.
+// replaces *t and *o by copies in which the options that were not given have the save's
+// values. `setup` owns the copies. Leaves *t and *o unchanged if there is no such save,
+// or if another model or optimizer was given; a later check refuses that run and names
+// the options that differ.
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e);
 
@@ -22,9 +23,9 @@ int train_take_run(struct train_setup *setup, const struct saved_run *run,
                    const char *dir, const struct train_options **t,
                    const struct options **o, const struct node *node, struct err *e);
 
-// Appends to an error which of the options in its sentence come from a save, because the
-// user did not type them. Returns rc. train_configure and train_setup_run call it for
-// their own errors.
+// Appends to an error the names of those of its options that come from a save, because
+// the user did not type them. Returns rc. train_configure and train_setup_run call this
+// for their own errors.
 int train_tell_taken(const struct train_setup *setup, int rc, struct err *e);
 
 #endif
