@@ -104,7 +104,7 @@ static bool family_has_env(const struct option_table *t, const char *name, size_
 }
 
 // Checks for typos: refuses a TUG_ variable whose name is one edit away from an option of
-// this command. Other unknown variables are ignored, since programs share the environment
+// this command. Ignores other unknown variables, because programs share the environment
 // (Kubernetes sets TUG_SERVICE_HOST if a service is called tug).
 static int check_environment(struct options *o, struct err *e)
 {
@@ -139,8 +139,8 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] == '-';
 }
 
-// Returns whether the word looks like an option, also one with a single dash, as other
-// programs have them. A negative number and "-" do not look like options.
+// Returns whether the word looks like an option. A word with a single dash does, because
+// other programs have such options; a negative number and "-" do not.
 static bool is_like_option(const char *word)
 {
     return is_option(word) || (word[0] == '-' && isalpha((unsigned char)word[1]));
@@ -220,7 +220,7 @@ static int take_option(struct options *o, struct words *w, const struct option_g
 {
     const char *name = w->at[w->i] + 2, *eq = strchr(name, '='), *value;
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
-    // load_files has already loaded it.
+    // load_files has already loaded the file
     if (len == 6 && memcmp(name, "config", len) == 0) {
         (void)word_value(w, eq, "", "", &value, NULL);
         return 0;
@@ -348,7 +348,7 @@ static int load_setting(struct options *o, const char *setting, size_t len,
                                                        : 0;
 }
 
-// Sets the options that no other source has set from the preset.
+// Sets, from the preset, the options that no other source has set.
 static int load_preset(struct options *o, struct err *e)
 {
     if (o->table->preset == NULL)

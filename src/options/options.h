@@ -2,8 +2,8 @@
 // --help, man page and `tug config`, so that these cannot disagree. The origin of every
 // value is known.
 //
-// The sources, in order, later ones win: defaults, a preset, --config FILE, the
-// environment (TUG_<NAME>), the command line. Values are written into the command's
+// Values come from these sources; a later source wins: defaults, a preset, --config FILE,
+// the environment (TUG_<NAME>), the command line. Values are written into the command's
 // struct, by offset. An unknown name, an invalid choice or a number out of bounds gives
 // an error that names the source and suggests what was meant.
 //
@@ -37,7 +37,7 @@ struct option_list {
 };
 
 // A row of a table begins with the name and ends with the help. Between them, one of the
-// macros below gives the kind and the place; fields that only some options have come
+// macros below gives the kind and the place. Fields that only some options need are set
 // before the macro: {"keep", .group = "Saving", U64_AT(keep, "N", "3", 1, 1000), "how
 // many are kept"},
 struct option {
@@ -45,8 +45,8 @@ struct option {
     enum option_kind kind;
     size_t offset, size; // place of the value in the command's struct of values
     const char *help;    // in lower case, without a full stop
-    // The default as text; NULL: none, so that an option that is not given has the value
-    // NULL, no items, 0, false or choice 0.
+    // The default as text. NULL: no default; an option that is not given then has the
+    // value NULL, no items, 0, false or choice 0.
     const char *fallback;
     const char *metavar; // "PATH"; NULL: shows the choices, or nothing for a flag
     // For OPTION_CHOICE the words, as "lr fm ffm"; for other kinds words that shells
@@ -60,8 +60,8 @@ struct option {
                      // spaces
     const char *group; // heading in the help; NULL: that of the previous option
     bool required;
-    // true: if the command runs as several processes, each may have a value of its own;
-    // all other options must agree.
+    // Whether each process of a cluster may have a value of its own. All processes must
+    // have the same values of all other options.
     bool own;
 };
 
@@ -141,8 +141,8 @@ void options_close(
 // with o's values. The copy must be closed before o.
 int options_copy(struct options **ret, const struct options *o, void *values,
                  struct err *e);
-// Sets an option that has its default, from a text, as a preset does. `place` names the
-// source of the value for messages.
+// Sets an option that still has its default, from a text, as a preset does. `place` names
+// the source of the value for messages.
 int options_fill(struct options *o, const char *name, const char *text, const char *place,
                  struct err *e);
 
@@ -159,7 +159,7 @@ int options_text(const struct options *o, size_t i, struct buf *b);
 bool options_given(const struct options *o, const char *name);
 // Returns whether an option other than a list has a value, its default or another.
 bool options_has(const struct options *o, const char *name);
-// Returns whether a source other than the default and a preset gave the option.
+// Returns whether a source other than the default or a preset gave the option.
 bool options_said(const struct options *o, const char *name);
 // Returns the name of the first option under this heading for which options_said is true;
 // NULL if there is none.
@@ -173,9 +173,9 @@ int options_scdoc(const struct option_table *t, struct buf *b);
 // word starts at column `at`; further lines are indented by `indent`.
 int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size_t width);
 
-// Read a value as options do: digits or an integer written as 1e6, with *ret_rest behind it;
-// and yes, no, true, false, on, off, 1 or 0. Return false if the text does not begin with
-// such a number, or is none of these words.
+// These read a value as options do. options_read_whole reads digits or an integer written
+// as 1e6; *ret_rest becomes the text behind it. options_read_flag reads yes, no, true,
+// false, on, off, 1 or 0. Both return false if the text has no such value.
 bool options_read_whole(const char *text, uint64_t *ret, const char **ret_rest);
 bool options_read_flag(const char *text, bool *ret);
 

@@ -141,7 +141,7 @@ static const struct option common[] = {
     {"help", .kind = OPTION_FLAG, .help = "print this help"},
 };
 
-// Returns the text that `build` writes about an option, ended by a NUL; "" if memory is
+// Returns the text that `build` writes about an option, ended by a NUL; "" if memory ran
 // out.
 static const char *built(option_fn build, const struct option *opt, struct buf *b,
                          struct page *p)

@@ -1,4 +1,4 @@
-// Declarations shared by the files of options/options; no other file includes them.
+// Declarations that options.c and options_*.c share. No other file includes them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_OPTIONS_OPTIONS_INTERNAL_H
@@ -35,11 +35,11 @@ struct options {
     struct problems problems;
 };
 
-// Adds a usage error to the list that the user sees at the end, and returns 0. For any
-// other rc it returns rc, which ends the parsing.
+// If rc is a usage error, adds it to the list of problems that the user sees at the end,
+// and returns 0. Returns any other rc, which ends the parsing.
 int option_note(struct options *o, int rc, const struct err *e);
 
-// Copies a text that lives as long as o; returns NULL if memory is out.
+// Copies a text; the copy lives as long as o. Returns NULL if memory ran out.
 const char *option_keep(struct options *o, const char *text, size_t len);
 
 // Parses and stores one value, or one item of a list.

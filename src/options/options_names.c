@@ -54,8 +54,7 @@ static int lower(char c)
     return tolower((unsigned char)c);
 }
 
-// Computes the optimal string alignment distance (Damerau 1964). Capitals count as small
-// letters.
+// Computes the optimal string alignment distance (Damerau 1964). Ignores case.
 size_t option_distance(const char *a, size_t n, const char *b, size_t m)
 {
     if (n >= OPTION_NAME_MAX || m >= OPTION_NAME_MAX)
@@ -104,8 +103,8 @@ static bool nearest_see(void *arg, const char *word, size_t len)
     return true;
 }
 
-// Begins a search for the nearest word. Words are near if the edits are at most about a
-// third of their letters.
+// Begins a search for the nearest word. A word is near if the number of edits is at most
+// about a third of its letters.
 static struct nearest nearest_make(const char *given, size_t len, char *ret_word)
 {
     *ret_word = 0;
@@ -157,8 +156,8 @@ static void nearest_option(const struct option_table *t, const char *given, size
 }
 
 // Each entry has the name of an option in another program (Python libraries, `paddle
-// train`, `paddle pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn) and tug's option. If a
-// name has several entries, the first one whose option the command has counts.
+// train`, `paddle pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn) and tug's option. If
+// a name has several entries, the first entry whose option the command has is used.
 static const char *const synonyms[][2] = {
     {"adaptive", "optimizer"},
     {"alpha", "l1"},
@@ -337,8 +336,8 @@ int option_dash(const struct option_table *t, const char *word, struct err *e)
                    "there is no option '%.200s'; options begin with two dashes", word);
 }
 
-// Names of options in other programs for which tug has no option: the commands that
-// answer them (NULL: all commands), and the answer.
+// Options of other programs for which tug has no option, and the sentence that answers
+// each. `command`: the command that gives this answer; NULL: all commands.
 static const struct answer {
     const char *name, *command, *sentence;
 } answers[] = {

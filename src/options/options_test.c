@@ -493,7 +493,7 @@ static void test_bad_file(void **state)
 static void test_operands(void **state)
 {
     (void)state;
-    static struct option_table t; // static, since teardown closes options that use it
+    static struct option_table t; // static, because teardown closes options that use it
     t = table;
     t.operands = "data";
     assert_int_equal(

@@ -1,5 +1,5 @@
-// The interrupt function (tug_interrupt_by) is one for the whole process, as the handler
-// of a signal is; its last answer is kept for each thread that called it.
+// The whole process has one interrupt function (tug_interrupt_by), as it has one handler
+// of a signal. Each thread keeps the answer to its own last call of the function.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/interrupt.h"

@@ -10,7 +10,7 @@
 
 #include "os/clock.h"
 
-// The time between two calls of the function in a wait.
+// The time, in nanoseconds, between two calls of the program's function in a wait.
 #define INTERRUPT_ASK_NS (SECOND_NS / 10)
 
 // Returns whether the program has set an interrupt function.

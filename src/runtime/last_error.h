@@ -13,9 +13,9 @@ struct err *last_error(void);
 
 enum { WARNINGS_TEXT = 4096 }; // bytes of all warnings of a call
 
-// From last_warning_begin to last_warning_end this thread's log_warn adds lines to the
-// text of tug_last_warning, which is empty at first; they are not written to standard
-// error if the program has called tug_keep_warnings (last_warning_kept).
+// From last_warning_begin to last_warning_end, this thread's log_warn adds lines to the
+// text of tug_last_warning, which is empty at first. If the program has called
+// tug_keep_warnings (last_warning_kept), these lines are not written to standard error.
 void last_warning_begin(void);
 void last_warning_end(void);
 // Sets the text of tug_last_warning. Used if another thread has done this thread's work

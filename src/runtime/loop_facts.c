@@ -142,7 +142,7 @@ static const struct member loop[] = {
 
 struct keep {
     size_t workers; // number of workers that were kept so far
-    bool failed;    // memory is out
+    bool failed;    // memory ran out
 };
 
 static json_t *keep_group(struct keep *k, const json_t *from, const struct member *of);
@@ -178,8 +178,8 @@ static json_t *keep_list(struct keep *k, const json_t *from, const struct member
         if (m->of == worker && k->workers++ >= WORKERS_MAX)
             break;
         if (!right || k->failed || json_array_size(to) >= most)
-            // The index of an element says what it is, so the list ends at
-            // the first bad element.
+            // The meaning of an element depends on its index, so the copy ends before the
+            // first bad element.
             break;
         json_t *copy = m->kind == NUMBERS ? share(value) : keep_group(k, value, m->of);
         k->failed = k->failed || json_array_append_new(to, copy) != 0;
@@ -187,7 +187,7 @@ static json_t *keep_list(struct keep *k, const json_t *from, const struct member
     return to;
 }
 
-// Returns a copy of a member; NULL if it is not as documented.
+// Returns a copy of a member; NULL if the member is not as documented.
 static json_t *keep_member(struct keep *k, const json_t *value, const struct member *m)
 {
     if (json_is_null(value))
@@ -236,7 +236,7 @@ json_t *loop_facts_keep(const json_t *answer)
 
 // ---------------------------------------------------------------- sums of tables
 
-// tool_count is at most 2^53, so that a sum of two does not overflow.
+// tool_count is at most 2^53, so the sum of two counts does not overflow.
 static void add_to(json_t *sum, const json_t *of, const char *name)
 {
     const int64_t most = (int64_t)1 << 53;
@@ -268,7 +268,8 @@ static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json
                                         "held",  "refused",     "left_out",    "made"};
     int64_t id = tool_count(of, "id");
     if (id < 0 || id >= SPEC_MAX_TABLES || !json_is_string(json_object_get(of, "name")))
-        // A server does not have such a table; the page's script relies on the name.
+        // A real server sends a valid id and a name; the page's script relies on the
+        // name.
         return;
     json_t *sum = by_id[id];
     if (sum == NULL) {

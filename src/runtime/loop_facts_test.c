@@ -1,4 +1,4 @@
-// Facts of loops that are as documented, and those of a server that wants to do harm.
+// Facts of loops: answers that are as documented, and answers of a hostile server.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/loop_facts.h"
@@ -53,7 +53,7 @@ static void keeps_what_is_documented(void **state)
     keeps(all, all);
 }
 
-// All that a loop really answers is documented.
+// Every member of a real loop's answer is documented.
 static void keeps_a_real_answer(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void lists_and_texts_are_bounded(void **state)
     buf_free(&b);
 }
 
-// The workers of all tables together are bounded, too.
+// The number of workers in all tables together is bounded, too.
 static void workers_are_bounded(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void adds_up_tables(void **state)
     is(t, "clock", 5);
     is(t, "clock_max", 7);
     is(json_object_get(t, "removed"), "age", 5);
-    is(json_object_get(t, "cold"), "rows", 6); // of the only loop that has cold rows
+    is(json_object_get(t, "cold"), "rows", 6); // one loop alone has cold rows
     // the loops' own numbers have not changed
     is(json_object_get(
            json_array_get(json_object_get(json_array_get(loops, 0), "tables"), 0),
@@ -172,7 +172,7 @@ static void adds_up_tables(void **state)
     json_decref(loops);
 }
 
-// Sums do not overflow, and foreign types do no harm.
+// Sums do not overflow, and values of other types do no harm.
 static void bears_evil_tables(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void bears_evil_tables(void **state)
     repeat(&b, evil, 64);
     assert_int_equal(buf_add(&b, "]", 1), 0);
     json_t *loops = parsed(buf_str(&b)), *tables = loop_facts_sum_tables(loops), *t;
-    // the page's script relies on the names
+    // tables without a name are left out, because the page's script relies on names
     assert_int_equal(json_array_size(tables), 1);
     t = json_array_get(tables, 0);
     is(t, "rows", (int64_t)1 << 53);

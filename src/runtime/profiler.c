@@ -14,7 +14,7 @@
 
 enum {
     LOOP_SECONDS = 10,
-    // When this many loops have not answered, the remaining loops are not asked. So all
+    // After this many loops have not answered, the remaining loops are not asked. So all
     // silent loops together take at most this many time limits.
     LOST_LOOPS = 3,
 };
@@ -36,8 +36,8 @@ static int profiler_start_loop(struct tool *t, uint64_t bytes, struct err *e)
     return tool_ask(t, MSG_PROFILE, &m, LOOP_SECONDS, e);
 }
 
-// Measures how far the loop's clock is ahead of ours, by a request for an empty page,
-// whose answer has the loop's time.
+// Measures how far the loop's clock is ahead of ours: the answer to a request for an
+// empty page has the loop's time.
 static int compare_clocks(struct tool *t, struct trace_loop *l, struct err *e)
 {
     struct msg_profile m = {.what = WIRE_PROFILE_READ, .from = UINT64_MAX};
@@ -187,7 +187,7 @@ int profiler_start(const struct profiler *p, uint64_t bytes, size_t *ret_loops,
 static void forget_all(const struct profiler *p)
 {
     struct trace trace = {0};
-    // A loop that cannot be asked forgets its events at its next start.
+    // If a loop cannot be asked, it forgets its events when it next starts to record.
     struct err ignored;
     (void)ask_all(&(struct question){.who = p, .step = FORGET}, &trace, &ignored);
     trace_free(&trace);

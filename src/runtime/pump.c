@@ -23,7 +23,8 @@
 #define IDLE_NS (1 * MS)
 #define LOOK_MAX_NS (4 * MS)
 #define SLEEP_NS (1000 * MS)
-// The longest time between two polls by the relief, for the van's timers.
+// The longest time in milliseconds between two polls by the relief. The van's timers need
+// them.
 enum { RELIEF_MS = 20 };
 
 struct waiter {
@@ -56,10 +57,11 @@ struct pump {
     uint64_t last_round; // the time at which a thread last took messages
     bool threaded;
     pthread_t thread;
-    // A thread does long work, between pump_leave_long and pump_enter_again.
+    // True while a thread does long work, from pump_leave_long to pump_enter_again.
     bool at_length;
     bool relief_threaded, relief_idle;
-    // The relief waits for the van's descriptor, without having the van.
+    // True while the relief waits for the van's descriptor; it does not have the van
+    // then.
     bool relief_waits;
     pthread_cond_t relieved;
     pthread_t relief;
@@ -203,8 +205,8 @@ static void add_waiter(struct pump *p, struct waiter *w)
     atomic_fetch_add(&p->n_waiters, 1);
 }
 
-// Wakes the threads whose waits are over or past their deadline. After `ended` is set,
-// other threads do not use the waiter any more.
+// Wakes the threads whose waits are over or past their deadline. Once `ended` is set,
+// only the waiter's own thread uses the waiter.
 static void tell_waiters(struct pump *p)
 {
     pthread_mutex_lock(&p->mutex);
@@ -230,8 +232,8 @@ static uint64_t earliest_deadline(struct pump *p, uint64_t until)
     return until;
 }
 
-// Returns whether the wait of any thread is over; the thread that polls does so for all.
-// Only the thread that has the van changes the list.
+// Returns whether the wait of any thread is over: the thread that polls checks the waits
+// of all threads. Only the thread that has the van changes the list.
 static bool someone_is_done(const struct pump *p)
 {
     for (const struct waiter *w = p->first; w != NULL; w = w->behind)
@@ -398,8 +400,8 @@ static void *look_after(void *arg)
     uint64_t look_ns = IDLE_NS;
     pthread_mutex_lock(&p->mutex);
     while (!p->stop) {
-        // A thread that waits for the van gets it first. This thread holds the mutex from
-        // one round to the next, so that it would otherwise always take the van again.
+        // A thread that waits for the van gets it first. Otherwise this thread, which
+        // holds the mutex from one round to the next, would always take the van again.
         if (p->lent || p->blocked > 0 || p->at_length || !is_idle(p)) {
             struct timespec t = clock_deadline((double)look_ns * 1e-9);
             pthread_cond_timedwait(&p->stopped, &p->mutex, &t);
@@ -459,8 +461,8 @@ static void *relieve(void *arg)
     return NULL;
 }
 
-// Returns whether the relief thread runs; starts it if needed. Without it (no thread, or
-// a van without a descriptor) long work delays messages.
+// Returns whether the relief thread runs; starts it if needed. If it cannot be started,
+// or the van has no descriptor, long work delays messages.
 static bool has_relief(struct pump *p)
 {
     if (!p->relief_threaded && van_descriptor(p->van) >= 0)
@@ -499,7 +501,8 @@ int pump_open(struct pump **ret, struct van *v, struct err *e)
     thread_condition(&p->free);
     thread_condition(&p->stopped);
     thread_condition(&p->relieved);
-    // Set before the thread starts, since the van's handlers, which it calls, use *ret.
+    // Set before the thread starts, because the thread calls the van's handlers, which
+    // use *ret.
     *ret = p;
     if (pthread_create(&p->thread, NULL, look_after, p) != 0) {
         *ret = NULL;

@@ -9,7 +9,7 @@
 //     One of several waiting threads, the leader, polls; it wakes the others;
 //   - when no thread has waited or called for a moment, a background thread polls;
 //   - while work takes long, a thread called the relief polls: it waits for messages
-//   without having the van, so that calls of the work itself get the van at once.
+//     without having the van, so that calls of the work itself get the van at once.
 //
 // Callers' code never runs while the van is lent out: van handlers queue it as work, and
 // the thread that polls runs it afterwards, one piece at a time, in the order in which it
@@ -44,18 +44,19 @@ void pump_close(struct pump *p);
 // Sets how long the polling thread spins before it sleeps. May be called from any thread.
 void pump_set_spin(struct pump *p, uint64_t spin_ns);
 
-// Lends the van to the caller, which must not have it yet.
+// Lends the van to the caller, which must not have the van yet; pump_leave gives it back.
 void pump_enter(struct pump *p);
 void pump_leave(struct pump *p);
 
-// Inside of work that has the van: give the van back and take it again, around an
-// operation that takes long. Meanwhile the relief polls the van and sends the messages
-// that the work has left to it (van_defer), so that the next messages have arrived when
-// the operation is done. For a few microseconds of work this costs more than it saves.
+// Work that has the van calls pump_leave_long, which gives the van back, before an
+// operation that takes long, and pump_enter_again after it. Meanwhile the relief polls
+// the van and sends the messages that the work has left to it (van_defer), so that the
+// next messages have arrived when the operation is done. For an operation of a few
+// microseconds this costs more than it saves.
 void pump_leave_long(struct pump *p);
 void pump_enter_again(struct pump *p);
 
-// Queues work. To be called by the thread that has the van: in the van's handlers, or
+// Queues work. Only the thread that has the van may call this: in the van's handlers, or
 // between pump_enter and pump_leave.
 void pump_queue(struct pump *p, struct pump_work *w);
 
@@ -75,11 +76,12 @@ bool pump_wait_uninterrupted(struct pump *p, bool (*over)(void *ctx), void *ctx,
 // wait.
 bool pump_working(const struct pump *p);
 
-// Returns whether work is queued or runs on any thread. For the thread that has the van.
+// Returns whether work is queued or runs on any thread. Only the thread that has the van
+// may call this.
 bool pump_has_work(const struct pump *p);
 
-// Returns whether the van has failed, and its error in *ret_why (may be NULL). For the
-// thread that has the van.
+// Returns whether the van has failed; *ret_why (may be NULL) becomes its error. Only the
+// thread that has the van may call this.
 bool pump_broken(const struct pump *p, struct err *ret_why);
 
 #endif

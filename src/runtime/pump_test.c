@@ -30,7 +30,8 @@ struct echo {
     struct pump_work work;
     bool with_work, queued;
     atomic_uint worked;
-    int refused;        // the result of a wait inside of work
+    int refused;        // number of works in which pump_working was true, so that they
+                        // must not wait
     atomic_uint bodies; // number of large bodies that have arrived
     pthread_t released; // the thread that released the last body
     atomic_bool let_go;
@@ -48,7 +49,7 @@ static void do_work(struct pump_work *w)
 {
     struct echo *e = (struct echo *)((char *)w - offsetof(struct echo, work));
     e->refused += pump_working(e->pump);
-    pump_enter(e->pump); // returns at once, since no thread has the van
+    pump_enter(e->pump); // returns at once, because no thread has the van
     e->queued = false;
     pump_leave(e->pump);
     atomic_fetch_add(&e->worked, 1);

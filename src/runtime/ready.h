@@ -17,8 +17,8 @@
 #define READY_LONGER_NS (5 * SECOND_NS)
 
 // Waits until over(ctx) is true: for up to `seconds`, and READY_LONGER_NS more if the
-// scheduler has admitted the process. Returns false if the time, *ret_seconds, is over, or
-// the wait was interrupted.
+// scheduler has admitted the process. *ret_seconds becomes the time limit that applied.
+// Returns false if this time is over or the wait was interrupted.
 bool ready_wait(struct pump *p, struct van *van, const struct member *m,
                 bool (*over)(void *ctx), void *ctx, double seconds, double *ret_seconds);
 

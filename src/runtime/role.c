@@ -90,8 +90,8 @@ static void text(struct reading *r, char to[ROLE_TEXT_MAX], const char *name,
         is_wrong(r, name, value);
 }
 
-// Returns the role that a variable names by one of three words. If the caller knows the
-// role (`known`), returns that.
+// Returns the role that the variable `name` gives as one of three words. If the caller
+// knows the role (`known`), returns that role.
 static enum wire_role choose(struct reading *r, const char *name, enum wire_role known,
                              const char *const words[3])
 {

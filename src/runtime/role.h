@@ -43,14 +43,13 @@ struct role {
 typedef const char *(*role_getenv)(void *ctx, const char *name);
 
 // Reads the role. `known` is the role if the caller knows it, for example from the
-// command, else WIRE_NOBODY. The scheme of *ret is ROLE_NONE if the environment names no
-// role. TUG_EUSAGE if variables are missing or wrong.
+// command; otherwise WIRE_NOBODY. The scheme of *ret is ROLE_NONE if the environment
+// names no role. Returns TUG_EUSAGE if variables are missing or wrong.
 int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx,
               struct err *e);
 
-// Returns TUG_EUSAGE if Python's launcher has started this program in its workers only
-// (TUG_LAUNCHED=workers). It is called by interfaces whose servers must run the program,
-// too.
+// Returns TUG_EUSAGE if Python's launcher has started this program only in its workers
+// (TUG_LAUNCHED=workers). Interfaces whose servers must run the program too call this.
 int role_needs_servers(role_getenv get, void *ctx, struct err *e);
 
 // Warns if the rank of this process is not the one that its environment names.

@@ -170,7 +170,7 @@ static void the_command_may_tell_the_role(void **state)
     assert_int_equal(role.role, WIRE_SERVER);
     assert_string_equal(role.scheduler, "a:9");
     assert_int_equal(READ(DMLC("worker"), "TRAINING_ROLE=PSERVER"), 0);
-    assert_int_equal(role.scheme, ROLE_DMLC); // counts if variables of both kinds are set
+    assert_int_equal(role.scheme, ROLE_DMLC); // DMLC_ROLE wins over TRAINING_ROLE
 }
 
 int main(void)

@@ -61,7 +61,7 @@ static void tool_on_message(void *ctx, van_link link, struct van_message *m, uin
         t->trace = m->m->trace;
         t->trace.events = (struct wire_text){t->text.data, (uint32_t)t->text.len};
         if (t->text.len != m->m->trace.events.n)
-            t->type = 0; // out of memory: counts as an answer that cannot be read
+            t->type = 0; // out of memory: handled as an answer that cannot be read
     }
 }
 
@@ -179,7 +179,8 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
     return 0;
 }
 
-// Makes the texts of an answer printable. Returns false if the name of a field is not.
+// Makes the texts of an answer printable. Returns false if the name of a field is not
+// printable.
 static bool make_printable(json_t *x)
 {
     const char *name;

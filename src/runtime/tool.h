@@ -41,12 +41,12 @@ struct tool {
     bool too_long;          // the text was longer than `text` may be
 };
 
-// Opens a link to the node at `address`, which must prove its identity. Errors
-// name the address. Before the call, the caller sets only the members of *t that
-// are described so above.
+// Opens a link to the node at `address`, which must prove its identity. Errors name the
+// address. Before the call, the caller sets only `interrupted`, `max_text` and
+// `max_values` of *t; all other members are 0.
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
               struct err *e);
-void tool_close(struct tool *t); // a zeroed one is fine
+void tool_close(struct tool *t); // *t may be zeroed
 
 // Sends a question and waits for the answer. Returns TUG_EIO if no answer arrives in
 // time, the code of an answer ERROR, or TUG_EDATA if the answer is not of the type that
@@ -62,7 +62,7 @@ int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e);
 // text.
 size_t tool_count_values(const char *text, size_t n);
 
-// Return a member of an object; "" or 0 if the object has no such member.
+// These return a member of an object; "" or 0 if the object has no such member.
 const char *tool_text(const json_t *o, const char *name);
 double tool_number(const json_t *o, const char *name);
 // Returns a member as an integer; beyond 2^53 it is rounded.
