@@ -138,7 +138,7 @@ static uint16_t port_of(const struct sockaddr_storage *s)
                                           : ((const struct sockaddr_in *)s)->sin_port);
 }
 
-// Sets the error from errno, with a hint what the user can do.
+// Sets the error from errno, and adds what the user can do.
 static int refused_to_listen(const struct monitor_address *a, struct err *e)
 {
     int error = errno;

@@ -44,8 +44,9 @@ bool address_peer_is_own(int fd);
 // false if `host` is malformed.
 bool address_host(char ret[NI_MAXHOST], const char *host);
 // Returns whether a request may use this name for this process: "localhost", a literal
-// address of loopback, the address at which it arrived, or the typed host. A page of
-// another site whose name was made to resolve to this machine would use that site's name.
+// address of loopback, the address at which the request arrived, or the host that the
+// user typed. This refuses DNS rebinding: if another site makes its name resolve to this
+// machine, the requests of its page have the site's name.
 bool address_may_be_called(const struct monitor_address *a, int fd, const char *name);
 
 #endif

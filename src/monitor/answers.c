@@ -40,7 +40,7 @@ static void add_headers(const struct answers *a, struct MHD_Response *r, const c
 }
 
 // Makes a response from `text`, and takes ownership of the text's bytes. Returns NULL if
-// memory is short.
+// memory ran out.
 static struct MHD_Response *response_of(const struct answers *a, struct buf *text,
                                         const char *type)
 {

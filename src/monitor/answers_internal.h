@@ -53,7 +53,7 @@ enum MHD_Result answers_give(struct answers *a, struct connection *one,
 // Adds the HTTP headers of an event stream to a response.
 void answers_head_events(const struct answers *a, struct MHD_Response *r);
 // Returns the event of the facts in a->told. Returns NULL if there are no facts yet, or
-// memory is short.
+// memory ran out.
 struct event *answers_event(struct answers *a);
 
 #endif

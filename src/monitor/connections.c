@@ -31,7 +31,7 @@ static struct connection *oldest_of(struct connections *c, enum connection_state
 
 // Closes the connection that has waited longest for its request. If all have sent their
 // requests, closes the connection whose client has been reading its answer for the
-// longest time: most answers take milliseconds.
+// longest time, because most answers take only milliseconds.
 static void make_room(struct connections *c)
 {
     struct connection *one = oldest_of(c, CONNECTION_IDLE);

@@ -70,7 +70,7 @@ void connection_suspend(struct connections *c, struct connection *one);
 // CONNECTION_FREE stands for any state.
 void connections_resume(struct connections *c, enum connection_state state,
                         uint64_t before_ns);
-// Returns what connections_add returned for this connection.
+// Returns the pointer that connections_add returned for this connection.
 struct connection *connection_of(const struct mhd *lib, struct MHD_Connection *mhd);
 
 // Shuts down the connections that have exceeded their time limit at time `now`.

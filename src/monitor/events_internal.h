@@ -17,7 +17,7 @@ struct event {
 };
 
 // Makes an event from a line of JSON; its first user is the caller. Takes ownership of
-// the text, also on failure; returns NULL if memory is short.
+// the text, also on failure; returns NULL if memory ran out.
 struct event *event_of(struct buf *json, uint64_t version);
 struct event *event_use(struct event *e); // adds a user
 void event_release(struct event *e);      // NULL is fine

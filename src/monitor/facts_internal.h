@@ -42,19 +42,18 @@ const char *fact_text(const json_t *o, const char *name);
 double fact_number(const json_t *o, const char *name); // default: NaN
 bool fact_true(const json_t *o, const char *name);
 const json_t *fact_at(const json_t *o, const char *name); // NULL
-// fact_disk_is_low: whether a disk has less free space than an operator should leave on
-// it.
+// Returns whether a disk has less free space than an operator should leave on it.
 bool fact_disk_is_low(const json_t *disk);
-// Whether a living node has given no sign of life for longer than the time between
-// heartbeats.
+// Returns whether a living node has given no sign of life for longer than the time
+// between heartbeats.
 bool fact_is_silent(const json_t *node);
-// Returns the examples a second of a worker in the last minute or half minute; NaN if the
-// scheduler's facts do not have it.
+// Returns the examples per second of a worker, measured over the last half minute to
+// minute; NaN if the scheduler's facts lack them.
 double fact_recent_rate(const json_t *node);
-// Whether a dead node was replaced: another node with its role, rank and loop is
+// Returns whether a dead node was replaced: another node with its role, rank and loop is
 // alive, or joined later.
 bool fact_is_replaced(const json_t *nodes, const json_t *node);
-// Whether a worker that is behind by this many clocks holds up the others.
+// Returns whether a worker that is behind by this many clocks holds up the others.
 bool fact_holds_up(double behind, double bound);
 
 #endif

@@ -23,7 +23,8 @@ struct writer {
 
 // ---------------------------------------------------------------- texts
 
-// Adds a text escaped for the inside of quotes; both formats escape alike.
+// Adds a text with the escapes that it needs inside quotes. Both formats have the same
+// escapes.
 static int add_escaped(struct buf *to, const char *text)
 {
     for (; *text != '\0'; text++) {

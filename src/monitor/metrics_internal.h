@@ -17,7 +17,7 @@ enum metric_type {
 // them.
 enum metric_place {
     OWN,      // the facts as a whole
-    SERVER,   // the facts as a whole, of a server's process
+    SERVER,   // the facts as a whole, if the process is a server
     LOOP,     // each loop of a server
     REQUESTS, // each kind of requests of each loop
     DOOR,     // the requests of programs on each server, as the scheduler knows them

@@ -23,7 +23,8 @@ enum {
     TICK_MS = 500,
     FACTS_SECONDS = 3, // how long a request waits for facts
     PAGE_SECONDS = 3,  // how long an open page has to show the end
-    READ_SECONDS = 120 // Prometheus usually reads again within this time
+    READ_SECONDS = 120 // a reader of /metrics, such as Prometheus, usually returns within
+                       // this time
 };
 
 extern const unsigned char page_html[]; // page.html, made by the build
@@ -41,7 +42,7 @@ struct monitor {
     atomic_bool stop;
 
     _Atomic uint64_t ended_ns; // when the work ended (monitor_end); 0: not yet
-    // The time until which readers of /metrics may still read the end.
+    // The time until which readers of /metrics may still read the facts of the end.
     uint64_t until_ns;
     _Atomic uint64_t read_ns; // when /metrics was read last; 0: never
     atomic_bool end_read, end_shown;

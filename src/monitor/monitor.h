@@ -46,20 +46,21 @@ struct monitor_options {
 };
 
 // Checks the options and reads the files, before a command begins its work. Decides which
-// certificate is used. All may be NULL.
+// certificate is used. All options may be NULL.
 int monitor_check(struct monitor_options *o, struct err *e);
 
 // Takes options that were checked, listens at the address and serves until monitor_close.
-// TUG_EUSAGE if libmicrohttpd is missing.
+// Returns TUG_EUSAGE if libmicrohttpd is missing.
 int monitor_open(struct monitor **ret, const struct monitor_options *o,
                  const struct monitor_source *source, struct err *e);
 // Returns the address of the monitor: "http://127.0.0.1:9100/", or "unix:PATH".
 const char *monitor_url(const struct monitor *m);
 
-// The work of the process has ended, and its facts say how. From now on monitor_is_seen
-// returns whether all open pages have got these facts and, if `seconds` is above 0, also
-// a client that read /metrics before. It stops waiting for pages after 3 s and for
-// /metrics after `seconds`. Until then the source must still give facts.
+// Tells the monitor that the work of the process has ended, which the facts also show.
+// From now on monitor_is_seen returns whether all open pages have got these facts. If
+// `seconds` is above 0, a client that read /metrics before must have got them, too. The
+// monitor stops waiting for pages after 3 s and for /metrics after `seconds`. Until then
+// the source must still give facts.
 void monitor_end(struct monitor *m, double seconds);
 bool monitor_is_seen(const struct monitor *m);
 // Returns whether a client has read /metrics in the last two minutes.

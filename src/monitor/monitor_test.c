@@ -265,8 +265,8 @@ static void refused_as(const char *address, const char *says)
     refused_with((struct monitor_options){.address = address}, says);
 }
 
-// A monitor cannot listen at a port at which another one listens. The error says what to
-// do.
+// A monitor cannot listen at a port at which another monitor listens. The error says what
+// to do.
 static void says_what_to_do_about_a_taken_port(void **state)
 {
     (void)state;

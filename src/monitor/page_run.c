@@ -112,8 +112,9 @@ static void add_passes(struct page_view *p, const json_t *history)
     page_table_end(p);
 }
 
-// Writes the share of all passes that is done, and the time that the rest will take at
-// the present speed. Before the first examples of a pass its length is not known.
+// Writes the share of all passes that is done, and the time that the remaining passes
+// will take at the present speed. The length of a pass is unknown before its first
+// examples.
 static void add_whole_run(struct page_view *p, const json_t *run)
 {
     double pass = fmax(fact_number(run, "pass"), 1), passes = fact_number(run, "passes"),

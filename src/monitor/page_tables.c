@@ -9,7 +9,7 @@
 
 enum { BUCKETS_MAX = 64 };
 
-// Returns how much a number has grown in a second; NaN if that is not known.
+// Returns by how much a number has grown per second; NaN if that is not known.
 static double rate(const struct page_view *p, const json_t *now, const json_t *before,
                    const char *name)
 {
@@ -27,8 +27,8 @@ static double total(const json_t *o, const char *const *names)
     return sum;
 }
 
-// Returns the element of `loops` about the same loop as `like`; NULL if there is none. The
-// element usually has the index `place`.
+// Returns the element of `loops` about the same loop as `like`; NULL if no element is.
+// The element usually has the index `place`.
 static const json_t *same_loop(const json_t *loops, size_t place, const json_t *like)
 {
     size_t n = json_array_size(loops);
@@ -88,7 +88,7 @@ static void add_table(struct page_view *p, const json_t *t, const json_t *before
     html_add(&p->h, "</tr>\n");
 }
 
-// Says which servers the sums over all servers lack.
+// Names the servers that are missing in the sums over all servers.
 static void add_missing(struct page_view *p)
 {
     const json_t *loop;
@@ -371,9 +371,9 @@ static json_t *behind_by_table(const json_t *facts)
     return all;
 }
 
-// Shows each worker of a table once, by the loop on which it is furthest behind. A
-// worker is marked as holding up others if pulls wait, and it is behind by most of the
-// allowed bound now and was a second ago.
+// Shows each worker of a table once, by the loop on which it is furthest behind. Marks a
+// worker as holding up the others if pulls wait, and the worker is behind by most of the
+// allowed bound both now and in the facts before.
 static void add_clocks(struct page_view *p, const json_t *t, json_t *all,
                        json_t *all_before)
 {

@@ -412,8 +412,8 @@ static void tells_how_it_is_beside_what_is_wrong(void **state)
     has(all, "validating, pass 1 of 2");
 }
 
-// If a server's facts are missing, the sums over servers name it. Charts have
-// their numbers beside them.
+// If a server's facts are missing, the text about sums over servers names the server.
+// Each chart has its numbers beside it.
 static void says_what_numbers_are_of(void **state)
 {
     (void)state;

@@ -5,8 +5,8 @@
 
 #include "monitor/page_internal.h"
 
-// Returns the part of its lanes' time that a worker has spent in one way since the facts
-// before; without such facts, since it began.
+// Returns the share of its lanes' time that a worker has spent on `name` since the
+// earlier facts; without earlier facts, since the worker began.
 static double share(const struct page_view *p, const char *name)
 {
     static const char *const all[] = {"pull_seconds", "compute_seconds", "push_seconds",

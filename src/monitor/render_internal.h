@@ -1,5 +1,5 @@
-// Renders the facts as the page, as metrics and as health. No sockets and no
-// threads here, so that tests pass any facts.
+// Renders the facts as the page, as metrics and as health. It uses no sockets and no
+// threads, so that tests can pass any facts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_RENDER_INTERNAL_H

@@ -158,8 +158,8 @@ void trust_close(struct trust *t)
 
 // ---------------------------------------------------------------- requests
 
-// Hashes make both texts equally long, so that the time of the comparison tells nothing
-// about the token, also not its length.
+// Hashes make both texts equally long, so the time of the comparison tells nothing about
+// the token, not even its length.
 static bool is_token(const struct trust *t, const void *shown, size_t n)
 {
     unsigned char hash[SHA256_DIGEST_LENGTH];

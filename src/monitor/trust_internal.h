@@ -21,7 +21,8 @@ struct trust {
     unsigned char token[SHA256_DIGEST_LENGTH]; // the token's hash
 };
 
-// Decides what the address needs, and reads the files. TUG_EUSAGE if an option is missing.
+// Decides what the address needs, and reads the files. Returns TUG_EUSAGE if an option is
+// missing.
 int trust_open(struct trust *t, const struct monitor_address *a,
                const struct monitor_options *o, struct err *e);
 void trust_close(struct trust *t); // a zeroed struct is fine

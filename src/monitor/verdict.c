@@ -11,8 +11,8 @@
 #include "monitor/text_internal.h"
 #include "os/clock.h"
 
-// The most workers that are looked up in the earlier facts. Without this limit, many
-// tables would take long.
+// The largest number of workers that are looked up in the earlier facts. Without this
+// limit, a cluster with many tables would take long.
 enum { LOOKS_MAX = 16 };
 
 // The problems found so far, or the sentence that describes a process or
@@ -69,8 +69,8 @@ static void judge_nodes(struct verdict *v)
     }
 }
 
-// Names processes from which the scheduler has heard nothing for a while: heartbeats come
-// each second. They are stopped or cut off, and soon count as dead.
+// Names processes from which the scheduler has heard nothing for longer than the time
+// between two heartbeats. Such processes are stopped or cut off, and soon count as dead.
 static void judge_silence(struct verdict *v)
 {
     const json_t *n;
@@ -271,7 +271,8 @@ struct counts {
     double pieces;      // the most pieces that a worker has finished recently
     unsigned compared;
     unsigned holding;          // workers that have pieces of the data
-    double holder, held_since; // the last one of them: rank, and time without progress
+    double holder, held_since; // the last of these workers: its rank, and its time
+                               // without progress
 };
 
 // Compares the recent speed of a worker with that of the others. Sums since the
@@ -314,7 +315,7 @@ static struct counts count_nodes(const json_t *facts)
 }
 
 // Returns whether the worker was behind by most of the bound in the earlier facts, too,
-// so that others waited for it. Each batch changes for a moment how far workers are
+// so that others waited for it. Each batch changes for a moment how far a worker is
 // behind, so one set of facts would often name a worker that is not slow.
 static bool held_up_before(const json_t *before, const char *table, double worker)
 {
@@ -332,8 +333,8 @@ static bool held_up_before(const json_t *before, const char *table, double worke
     return false;
 }
 
-// Says which worker is behind in a table of a loop by most of the bound, if pulls of
-// others wait for it.
+// Names a worker that is behind in a table of a loop by most of the bound, if pulls of
+// other workers wait for it.
 static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
 {
     const json_t *w;
@@ -355,7 +356,7 @@ static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
     return false;
 }
 
-// Says which worker the others wait for, if there is one.
+// Names the worker that the others wait for, if they wait for one.
 static void say_slowest(struct verdict *v, const json_t *before, const struct counts *c)
 {
     const json_t *loop, *t;
