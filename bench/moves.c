@@ -87,9 +87,9 @@ static int wait_for_tables(struct moves_bench *x, struct err *e)
     return 0;
 }
 
-// Writes to as much memory as the table will need, and frees it. In a virtual machine the
-// first use of memory may be ten times slower, because the host provides the memory only
-// then.
+// Writes once to as much memory as the table will need, and frees it. In a virtual
+// machine the first write to a page may be ten times slower than later writes, because
+// the host provides the page only then.
 static int warm(const struct moves_bench *x, struct err *e)
 {
     const struct bench_moves_plan *p = &x->m->plan;

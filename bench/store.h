@@ -26,8 +26,8 @@ void bench_draw_close(struct bench_draw *d);
 uint32_t bench_partition(uint64_t key);
 // Draws n times. Stores the distinct keys, sorted by partition, and returns their number.
 size_t bench_draw_keys(struct bench_draw *d, size_t n, uint64_t *ret);
-// Stores the keys of the next n ranks from *at on, sorted by partition, moves *at past
-// them, and returns their number.
+// Stores the keys of at most n ranks, from rank *at on, sorted by partition. Moves *at
+// behind these ranks, and returns the number of keys.
 size_t bench_next_keys(uint64_t *at, uint64_t n_keys, size_t n, uint64_t *ret);
 
 // A table of `n` rows, and pushes that are made beforehand, so that only the store is

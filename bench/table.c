@@ -22,7 +22,7 @@ enum {
     // Keys of a run; each run has different keys, which are not in the cache.
     READS = 100000,
     RUNS = 80,
-    TURN = 10,        // runs of lines, or of keys, before the next side has its turn
+    TURN = 10,        // number of runs that one side makes in a row, before the next side
     READ_BATCH = 512, // keys per table_find, as in a trainer's batches
     ROW_FLOATS = 14,  // so that a row with its key is one cache line
     LINE_BYTES = 64,
@@ -30,8 +30,8 @@ enum {
 
 static volatile float sink; // written so that the compiler keeps the reads
 
-// time_lines prefetches this many lines ahead. With locality 3 a line is loaded into all
-// caches, with locality 2 into all except the first.
+// time_lines prefetches this many lines ahead. A prefetch with locality 3 loads a line
+// into all caches, one with locality 2 into all caches but the first.
 enum { AHEAD = 64 };
 
 static double time_lines(const char *lines, const uint32_t *order, bool l2)

@@ -214,11 +214,12 @@ TUG_API int tug_model_train(struct tug_model *m, const struct tug_data *data,
 // `options` are options of `tug eval`, except "from", "data" and "json".
 TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
                                const char *const *options, size_t n_options);
-// Returns the tables of the last tug_model_evaluate: a JSON object as in the last line of
-// `tug eval --json`, with a member for each of the options "by", "importance" and
-// "calibration" of the call. With the option "report" there is also a member "importance"
-// if the importance was measured. The text is valid until the next call on the model.
-// Returns NULL if the last call on the model was not tug_model_evaluate, or failed.
+// Returns the tables of the last tug_model_evaluate as a JSON object, in the form of the
+// last line of `tug eval --json`. The object has a member for each of the options "by",
+// "importance" and "calibration" that the call had. If the call had the option "report",
+// and the importance was measured, it has "importance", too. The text is valid until the
+// next call on the model. Returns NULL if the last call on the model was not
+// tug_model_evaluate, or failed.
 TUG_API const char *tug_model_tables(const struct tug_model *m);
 
 // Predicts: probabilities, or numbers for a model with loss=squared. A model with several

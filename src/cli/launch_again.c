@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 #include "os/log.h"
 
-// The pause before the first further attempt, and the longest pause. The pause doubles
-// with each attempt.
+// PAUSE_MS: the pause before the second attempt, in milliseconds. The pause doubles
+// before each later attempt, up to PAUSE_MOST_MS.
 enum { PAUSE_MS = 1000, PAUSE_MOST_MS = 30000 };
 
 static int launch_resume(const struct launch_options *o, bool *ret_lost, struct err *e)

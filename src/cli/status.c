@@ -94,7 +94,8 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
                      "loop", json_object_get(node, "loop"));
 }
 
-// A node in the scheduler's answer, with its position there.
+// A node of the scheduler's answer. `place` is its index there: nodes come in the order
+// of their joining.
 struct placed {
     json_t *node;
     int role;

@@ -174,9 +174,10 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
 // repeat changes nothing.
 client_ts client_step_to(struct client *c, uint64_t least, struct err *e);
 // A save: each loop writes its rows as they were at one point in time, while training
-// continues (server/saves/save.h). Before client_save, the client that saves makes the
-// directory. After it, the client writes the manifest (save/save.h) and calls
-// client_save_end. Until that call, loops keep what they need to undo the save.
+// continues (server/saves/save.h). The client that saves makes the directory and calls
+// client_save. When all loops have written their rows, it writes the manifest
+// (save/save.h) and calls client_save_end. Until client_save_end, loops keep the data
+// that they need to undo the save.
 struct client_save {
     uint64_t id; // a number that no other save has
     enum save_mode mode;

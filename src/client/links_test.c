@@ -156,7 +156,8 @@ static void test_given_up_request_holds_no_memory(void **state)
 // State of a fake loop that has no room for the first of two pushes, and answers the
 // second one only after its link was broken.
 static struct {
-    // Number of the push without room, and of the first push on a link.
+    // refused: number of the push that got no room. first: number of the first push on
+    // the present link; 0: none yet.
     uint64_t refused, first;
     uint32_t links;
 } narrow;

@@ -507,8 +507,8 @@ static bool hang_up(struct server *s, van_link link, const struct van_message *m
     return true;
 }
 
-// A client has no timed work after the cluster's end. Its links have closed, but it must
-// not ask again and again to be called at once.
+// After the cluster's end, when its links have closed, a client has no timed work left.
+// So it must not keep asking the van to be called at once.
 static void test_over_and_idle(void **state)
 {
     (void)state;

@@ -166,8 +166,8 @@ static void test_does_not_go_back(void **state)
     close_both();
 }
 
-// With the bug WITHOUT_GENERATION, a member that hears of generation 2 stays with the
-// first scheduler, which does not end.
+// If the bug WITHOUT_GENERATION is injected, a member that hears of generation 2 stays
+// with the scheduler of generation 1, and that scheduler does not end.
 static void test_switched_off(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@
 #include "os/clock.h"
 #include "van/van.h"
 
-// Time limit of a member's attempt to connect.
+// The time limit, in nanoseconds, of one attempt of a member to connect to the scheduler.
 #define MEMBER_TRY_NS (10 * SECOND_NS)
 
 struct member;

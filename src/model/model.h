@@ -164,7 +164,7 @@ struct model_batch {
     struct model_latent latent;
 };
 
-// What training on a batch needs besides the examples, and the results.
+// The inputs of training on a batch besides its examples, and the results.
 struct model_training {
     enum loss loss;
     const struct rule_params *rules; // rules of the groups, with the current rate
@@ -172,8 +172,8 @@ struct model_training {
     // For each task: counts examples, which are scored before they are trained on.
     struct metrics_stream *stream;
     float *dense_gradient; // the gradient of the dense parameters is added here
-    uint32_t batch; // number of examples of the whole batch that this is a part of; 0:
-                    // this is all
+    uint32_t batch; // number of examples of the whole batch, if this is a part of one; 0:
+                    // this is the whole batch
     size_t bad;     // set with TUG_EDATA: index of the example whose score is not finite
 };
 
@@ -215,7 +215,7 @@ struct model_work {
         } * sums;
         float *values;
         uint32_t
-            *number; // the index of each feature's number; 0: the feature is no number
+            *number; // the index of each feature's number; 0: the feature is not a number
     } data_norm;
     struct model_pool {   // state of pooling
         uint32_t *counts; // features of each field

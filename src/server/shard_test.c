@@ -767,8 +767,8 @@ static void test_allocations(void **state)
             w->fault_after = -1;
             struck |= w->faulted;
             lone_forget(w);
-            // Whatever has failed, the request succeeds when repeated, and has
-            // its effect exactly once.
+            // After any failure, the request succeeds when it is repeated, and has its
+            // effect exactly once.
             if (what == 0)
                 lone_make_table(w, &s);
             if (what == 1)

@@ -146,8 +146,8 @@ struct store_stats {
                             // policy refused
     // Numbers of removed rows, by reason.
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
-    // With a cold tier: how often rows in memory were used, and the numbers of rows
-    // promoted and demoted.
+    // Only with a cold tier: the number of uses of rows in memory, and the numbers of
+    // rows promoted and demoted.
     uint64_t hot_hits, promoted, demoted;
     uint64_t changed;  // rows that have changed since the last delta
     uint64_t left_out; // updates that were left out because a state of their rule would

@@ -13,9 +13,9 @@ static uint64_t count_bits(const struct handle_bits *b)
 
 uint32_t store_day_of(const struct store *s)
 {
-    // Foreign partitions do not count. What is left of a dropped copy may have a later
-    // day than the owned partitions: the copy came from an owner that had already ended a
-    // day, and then this store ended the same day as well.
+    // Leaves out partitions that this store does not own. A partition whose copy was
+    // dropped may have a later day than the owned ones: its owner had already ended a day
+    // when it sent the copy, and then this store ended the same day again.
     uint32_t day = 0;
     for (uint32_t p = 0; p < s->n_parts; p++)
         if (s->parts[p].role == PART_OWNED && s->parts[p].day > day)

@@ -117,7 +117,7 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
     int rc = s.names != NULL && s.open != NULL
                  ? search(&s, e)
                  : err_nomem(e, "the columns of a csv file");
-    // If some names were not found, this is no error here: the reader later reports them
+    // Names that were not found are not an error here: the reader reports them later,
     // together with other missing columns.
     *ret = rc == 0 && s.open->text_len == 0;
     mem_free(s.names);

@@ -303,8 +303,8 @@ class Fleet(Named, Others):
             self._home, self._home_of = _disk.of_process("fleet"), os.getpid()
             self._home_path = self._home
         self._told_home(self._exchange.gather(os.path.basename(self._home_path))[0])
-        # Rows of features are found by the names of slots: workers with other names would train other rows, which a
-        # save would not have.
+        # The rows of features are found by the names of slots. If a worker had other names, it would train other rows,
+        # and a save would not have them.
         self.agree("nets", [] if net is None else sorted(f"{one.name} ({one.kind})" for one in [*net.slots, net.label]))
 
     def agree(self, what: str, slots: Any) -> None:

@@ -134,8 +134,8 @@ static void test_directory_of_others_is_refused(void **state)
     assert_non_null(strstr(e.text, "belongs to another user"));
 }
 
-// The search for a group behind a torn one takes time in proportion to the file, whatever a
-// member has put into the torn group.
+// The journal searches for an intact group behind a torn one. The search takes time in
+// proportion to the file's size, whatever bytes a member has put into the torn group.
 static void test_long_torn_tail(void **state)
 {
     (void)state;

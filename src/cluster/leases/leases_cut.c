@@ -120,9 +120,9 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     }
     *ret = (struct msg_cut_state){
         .save = save, .known = l->save_known, .torn = l->save_torn};
-    // The pieces that were done when the pass was opened are in every save, and so are
-    // their examples. The driver has told the number of these examples, which is in the
-    // save that it resumed.
+    // Every save has the pieces that were done when the pass was opened, and the examples
+    // of these pieces. pass.examples is the number of these examples; the driver has read
+    // it from the save that it resumed.
     ret->examples = l->save_known ? l->pass.examples : 0;
     // No piece was handed out since the pass was opened, so the save has only the pieces
     // that were done at that time.

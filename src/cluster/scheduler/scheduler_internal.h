@@ -67,7 +67,8 @@ struct process {
 struct retry {
     uint64_t at;
     uint32_t fails; // the number of consecutive failures
-    // How often admin operations have interrupted the partition's present move.
+    // The number of times that admin operations have interrupted the partition's present
+    // move.
     uint32_t broken;
 };
 

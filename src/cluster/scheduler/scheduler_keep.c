@@ -151,8 +151,8 @@ static void keep_failed(struct scheduler *s, const struct err *why)
     outbox_drop(&k->out);
 }
 
-// The cluster has ended. Waits until the journal has the end, because there may be no
-// later tick.
+// Called when the cluster has ended. Waits until the journal has recorded the end,
+// because no later tick may come to record it.
 static void keep_end(struct scheduler *s)
 {
     struct keep *k = s->keep;

@@ -1,6 +1,6 @@
 // Restores a scheduler from the rows of its journal, checks that they describe a cluster,
-// and continues it: what was a thread of the killed scheduler is gone, and the times of
-// silence begin anew.
+// and continues it. A node that was a thread of the killed scheduler's process is
+// declared dead. The time since each node's last sign of life is counted from now.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>

@@ -280,8 +280,9 @@ struct kind {
     void (*only)(struct row *r, struct scheduler *s);
     void (*each)(struct row *r, struct scheduler *s, uint32_t i);
     uint32_t (*count)(const struct scheduler *s); // the number of rows for `each`
-    // Makes the entry into which row i is read, if it is missing; returns false if that
-    // is not possible. Rows of a kind are in ascending order. NULL: all entries exist.
+    // Makes the entry for row i if it is missing, so that the row can be read into it.
+    // Returns false if there can be no such entry. Called for the rows of a kind in
+    // ascending order. NULL: all entries exist already.
     bool (*make)(struct scheduler *s, uint32_t i);
     enum bug bug; // an injected bug that leaves out changes of these rows
 };

@@ -23,8 +23,9 @@ static size_t cell_end(const struct dealt *x, size_t cell)
     return cell + 1 < x->n ? x->cells[cell + 1].at : x->len;
 }
 
-// Returns the end of the chunk that begins at `at`: after the last newline within
-// CHUNK_BYTES, or else after the first newline beyond them.
+// Returns the end of the chunk that begins at `at`: just after the last newline in its
+// first CHUNK_BYTES bytes. If these have no newline, it is just after the next newline;
+// without one, it is `end`.
 static size_t chunk_end(const struct dealt *x, size_t at, size_t end)
 {
     if (end - at <= CHUNK_BYTES)

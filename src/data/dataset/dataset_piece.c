@@ -23,8 +23,9 @@ struct piece_intake {
     uint64_t line;
 };
 
-// Returns the end of the chunk that begins at `at`: after the last newline within
-// CHUNK_BYTES, or else after the first newline beyond them.
+// Returns the end of the chunk that begins at `at`: just after the last newline in its
+// first CHUNK_BYTES bytes. If these have no newline, it is just after the next newline;
+// without one, it is the end of the text.
 static size_t chunk_end(const struct piece_text *c, size_t at)
 {
     size_t left = c->len - at;

@@ -65,9 +65,10 @@ static inline const char *find_byte(const char *p, const char *end, char c)
 
 extern const float number_pow10[8];
 
-// Parses a decimal number with up to 7 digits on either side of the point. Returns the
-// place after the number, or NULL for any other text. Numerator and power of ten are
-// exact, so that one division rounds correctly.
+// Parses a decimal number with at most 7 digits on either side of the point, whose digits
+// form an integer below 2^24. Returns the place after the number, or NULL for any other
+// text. Both this integer and the power of ten are exact floats, so one division rounds
+// correctly.
 static inline const char *number_short(const char *p, float *ret)
 {
     bool negative = *p == '-';

@@ -219,7 +219,8 @@ enum schema_use csv_row_use(const struct rows *rows, size_t column, const char *
 
 // Decides the schema from the options and the first header, whose columns are `names`.
 int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e);
-// Reads the columns from the schema; slots are feature columns, in order.
+// Takes the columns of *c from its schema. The slots are the feature columns, in the
+// schema's order.
 int csv_take_schema(struct csv *c, struct err *e);
 void csv_forget_schema(struct csv *c);
 // Returns the column of the schema with this name; NULL if there is none.

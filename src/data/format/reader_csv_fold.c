@@ -1,9 +1,9 @@
 // Spellings of values in columns that were trained on a data frame. Different writers of
 // csv files write the same value as True, true or TRUE, as 19 or 19.0, as 2020-01-31 or
 // 2020-01-31T00:00:00. Here each spelling becomes the word that the frame's own writer
-// uses. A text that is not a value of the column's type is a word as it stands. Every
-// text of a column that was trained on csv files also is a word as it stands, because its
-// meaning is unknown: "007" may be a number or an agent.
+// uses. A text that is not a value of the column's type stays unchanged, as a word. So
+// does every text of a column that was trained on csv files, because its meaning is
+// unknown: "007" may be a number or an agent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

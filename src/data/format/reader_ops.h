@@ -13,7 +13,7 @@
 struct reader_ops {
     const char *name;
     bool header; // every file begins with a header
-    // An empty line is refused, because every line is an example; false: it is skipped.
+    // true: refuses an empty line, because every line is an example; false: skips it.
     bool every_line;
     bool no_fields; // all slots are 0, so that models that need fields refuse the format
     bool quotes;    // words may be in quotes, as reader_text reads them

@@ -123,8 +123,8 @@ void cell_write(struct cell *cell)
 {
     enum { MOST = 20 + 1 }; // 20 digits, as 2^64 has, and the sign
     char *end = cell->own + MOST;
-    // Of a larger integer from a float, only the first nine digits are written; zeros
-    // follow them.
+    // An integer of 2^24 or more in a column of floats is written with only its first
+    // nine digits, followed by zeros.
     bool digits = !cell->single || cell->whole < 1 << FLT_MANT_DIG;
     cell->text = cell->own;
     if (cell->is_whole && (!cell->is_real || cell->style == CELL_OLD)) {

@@ -26,7 +26,7 @@ struct input_ops {
     void (*close)(struct input *in);
 };
 
-// The first member of the struct of each kind of input.
+// Each kind of input has a struct of its own, which begins with this one.
 struct input {
     const struct input_ops *ops;
     const char *name; // name of the file in messages; the caller owns it

@@ -81,8 +81,8 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
                          size_t ret[2]);
 
 // data_file_input opens a file's bytes as they are stored. data_file_open opens its text:
-// decompressed, and passed through the file's command. Of local files, only a pipe makes
-// a read wait; i->wake_fd ends the wait.
+// decompressed, and passed through the file's command. A read of a local file waits only
+// if the file is a pipe; i->wake_fd ends that wait.
 int data_file_input(struct input **ret, const struct data_file *f,
                     const struct interrupt *i, struct err *e);
 struct decoder;

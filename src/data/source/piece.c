@@ -270,9 +270,9 @@ struct cut {
     bool at_eof; // the piece's memory holds the rest of the file
 };
 
-// Returns the number of bytes to read at once. From a plain file: all wanted bytes that
-// exist. From a compressed file, whose text may end soon: GROW_BYTES more than the piece
-// has so far.
+// Returns the number of bytes to read at once. From a plain file, it is as many of the
+// missing bytes as the file has. From a compressed file, whose text may end soon, it is
+// at most the number of bytes that the piece has so far plus GROW_BYTES.
 static size_t cut_step(const struct cut *k, size_t want)
 {
     const struct stream *s = &k->p->s;

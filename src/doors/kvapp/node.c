@@ -111,8 +111,8 @@ static int check_counts(const struct tug_node *n, const struct roster *r, struct
         n->o.servers, n->o.workers, n->scheduler, r->servers, r->workers);
 }
 
-// Checks that this worker's rank is below the cluster's number of workers. If not, the
-// worker is one too many, and the cluster continues without it.
+// Checks that this worker's rank is below the cluster's number of workers. If it is not,
+// the cluster already has all its workers; it continues without this one.
 static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
 {
     n->one_too_many = n->role == WIRE_WORKER && member_rank(n->member) >= r->workers;

@@ -186,13 +186,13 @@ struct received {
     struct kv_home *home;
     // Number of struct kept_request that the program holds, plus one for the node.
     atomic_uint keeps;
-    // What the first tug_app_keep returns; further calls allocate.
+    // The first tug_app_keep returns this one; further calls allocate one.
     struct kept_request first;
     atomic_bool first_used;
 };
 
-// How many nodes have answered a finished request, for tug_app_responses. A customer
-// stores this for its last KV_DONE requests.
+// The number of nodes that have answered a finished request, for tug_app_responses. A
+// customer stores it for its last KV_DONE requests.
 enum { KV_DONE = 256 };
 struct kv_responses {
     bool used;
@@ -319,8 +319,9 @@ uint64_t kv_node_spin_ns(const struct tug_node *n);
 // Returns the name of a node for messages: "server 0 (host:pid)", or "node 12" if the
 // roster does not have it.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
-// Returns whether a node of the roster counts as a process of these groups. Of a server,
-// only the first loop counts. Workers that are one too many do not count.
+// Returns whether a node of the roster counts as a process of these groups. A server
+// counts once, by its first loop. A worker whose rank is not below the number of workers
+// does not count.
 bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
                    uint32_t groups);
 size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
@@ -366,8 +367,8 @@ enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
                              const struct van_message *m, bool *ret_pull_only,
                              struct err *e);
 int kv_numbers_take(struct tug_node *n, uint32_t from, struct received *q);
-// Stores the answer to a numbered request until the answer is acknowledged: an error code
-// with its text `what`, or code 0 with the body `what`.
+// Stores the answer to a numbered request until the answer is acknowledged. If `code` is
+// 0, `what` is the answer's body; otherwise it is the text of the error.
 void kv_numbers_answered(struct received *q, int code, const void *what, size_t bytes,
                          bool has_values);
 // Frees the records of numbered requests of nodes that are dead or have left; if `all` is

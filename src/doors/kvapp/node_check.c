@@ -21,8 +21,9 @@ static void request_is_found(struct tug_node *n, struct kv_request *r)
     assert((kv_request_by_id(n, r->id) == r) == (r->state == KV_OPEN));
 }
 
-// A request ends when all its parts are answered and the van does not use its memory any
-// more. Until its last part was sent, `open` is one more than the parts without an answer.
+// A request ends when all its parts are answered and the van no longer uses its memory.
+// `open` is the number of parts without an answer, and one more until the last part was
+// sent.
 static void answers_are_counted(const struct kv_request *r)
 {
     uint32_t open = 0;

@@ -135,7 +135,7 @@ static void arrays_close(struct arrays *a)
     mem_free(a->values);
 }
 
-// What a client's callbacks have seen.
+// State that the callbacks of a client share with the test.
 struct heard {
     struct tug_client *client;
     struct arrays *arrays;

@@ -17,9 +17,9 @@
 #include "runtime/environment.h"
 #include "runtime/interrupt.h"
 
-// How long a node that leaves waits until the scheduler knows. Without this, the scheduler
-// could count the node as dead, and the whole run would fail. A silent link to the
-// scheduler is replaced within this time.
+// The longest time that a node that leaves waits until the scheduler has heard of it.
+// Without this wait, the scheduler could count the node as dead, and the whole run would
+// fail. The time is long enough to replace a silent link to the scheduler.
 #define LEAVE_NS (25 * SECOND_NS)
 
 enum { RETRY_MS = 200 };

@@ -38,7 +38,7 @@ struct kvs_piece {
     uint32_t timestamp;
 };
 
-// What a worker's store knows about a key.
+// A key, as a worker's store records it.
 struct kvs_entry {
     struct kvs_key key;
     struct tug_array shape;  // dtype and shape, without data

@@ -23,7 +23,7 @@ static inline size_t kvs_padded(size_t n, size_t to)
 }
 
 enum kvs_cmd {
-    // What the words of each request consist of:
+    // The contents of each kind of request:
     KVS_INIT = 1,  // head, the key's name (`n` bytes, padded to 8), elements
     KVS_PUSH,      // head, elements
     KVS_PUSH_ROWS, // head, `n` 64-bit row numbers within the part, elements of these rows

@@ -28,7 +28,8 @@ struct given_rows {
 bool given_rows_are(const struct tug_data *d);
 const char *given_rows_format(const struct tug_data *d);
 
-// What a call requires of its data, and the names of columns that it gives.
+// The requirements that a call has on its data, and the names of columns that the call
+// gives.
 struct given_as {
     const char *name;            // the name of the data in messages
     bool labels;                 // whether each row must have a label

@@ -44,7 +44,7 @@ static void test_sum(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// Whatever numbers of steps are reported, the sum never decreases or overflows.
+// The sum never decreases and never overflows, whatever numbers of steps are reported.
 static void test_limit(void **state)
 {
     (void)state;

@@ -142,8 +142,9 @@ static bool has_written(const struct schema *s)
     return schema_next_setting(s, SCHEMA_WRITTEN, &at, &text);
 }
 
-// Reads old saves, whose schema does not say which version of tug wrote the words of a
-// data frame's cells. What is read depends on whether the training data was a frame.
+// Reads old saves. Their schema does not say which version of tug wrote the words of a
+// data frame's cells. So the reader chooses a version by whether the training data was a
+// frame.
 static void words_of_old_saves(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ template <typename Val> inline uint32_t value_bytes()
     return SameType<Val, float>() ? 0 : static_cast<uint32_t>(sizeof(Val));
 }
 
-// Returns the library's description of kvs, whose arrays own the memory.
+// Describes kvs for the C library. The description points into the arrays of kvs.
 template <typename Val> inline tug_kv_data pairs_to_tug(const KVPairs<Val> &kvs)
 {
     tug_kv_data d = tug_kv_data();

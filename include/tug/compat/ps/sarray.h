@@ -1,5 +1,5 @@
-// SArray: an array, or a part of an array. Copies share the memory, and the last copy
-// frees it.
+// SArray: an array, or a part of another SArray. Copies and parts share the memory; the
+// last one to be destroyed frees it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_SARRAY_H
