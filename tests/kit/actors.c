@@ -225,8 +225,8 @@ static void actor_view(void *ctx, const struct msg_view *m)
     a->piece.slots = m->slots;
 }
 
-// No pushes of this piece will arrive any more: all actors that held it, except one, must
-// be known to be dead.
+// Checks a FORGET: no pushes of this piece will arrive any more. So all actors that held
+// the piece, except one, must be known to be dead.
 static void actor_forget(void *ctx, const struct msg_forget *m)
 {
     const struct actor *a = ctx;

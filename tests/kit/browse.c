@@ -48,7 +48,7 @@ int browse_connect(const char *url)
 
 void browse_send(int fd, const char *text)
 {
-    // Ignores errors: if the server has closed the connection, browse_read notices.
+    // Ignores errors: if the server has closed the connection, browse_read notices that.
     (void)send(fd, text, strlen(text), MSG_NOSIGNAL);
 }
 

@@ -6,10 +6,10 @@
 // process's links falls silent repeatedly: that of its heartbeats, or all others.
 //
 // Messages may also be lost although their link stays open, which does not happen with
-// TCP. Heartbeats are only lost with their link. Otherwise five of them in a row, or a
-// link and the HELLO of the next one, could be lost within the five seconds in which
-// three answers on the other link may be lost, too; and a process from which nothing
-// arrives is rightly declared dead.
+// TCP. Heartbeats are lost only with their link. Otherwise five heartbeats in a row, or a
+// link and the HELLO of the next link, could be lost within five seconds, and in the same
+// time three answers on the process's other link. Nothing would then arrive from the
+// process, and it would rightly be declared dead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_CAST_H
@@ -26,8 +26,8 @@ struct member_options sim_member(enum wire_role role, uint64_t number,
 struct scheduler_options sim_scheduler(uint32_t servers, uint32_t workers,
                                        uint32_t partition_bits);
 
-// sim_network returns the seed's delays and faults; sim_has_silences, whether the seed
-// has links that fall silent.
+// sim_network returns the seed's delays and faults. sim_has_silences returns whether the
+// seed has links that fall silent.
 struct sim_options sim_network(uint64_t seed);
 bool sim_has_silences(uint64_t seed);
 void sim_print(struct sim *s); // prints every event to standard output
@@ -52,8 +52,8 @@ void sim_process_close(
 bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
                              const struct scheduler *s);
 
-// Returns whether the scheduler has had a heartbeat of the process. Before, the scheduler
-// cannot tell a dead process from one whose links are silent.
+// Returns whether the scheduler has had a heartbeat of the process. Before that, the
+// scheduler cannot tell a dead process from one whose links are silent.
 bool sim_is_heard(const struct scheduler *s, enum wire_role role, uint64_t number);
 
 // Removes the files that saves have left in the directory.

@@ -36,8 +36,7 @@ static struct process *placed(const struct changes *c, uint32_t server)
     return p->placed ? p : NULL;
 }
 
-// Makes each server leave that the scheduler has told to leave, as the process of the
-// server would do.
+// Lets the servers leave that the scheduler has told to do so, as their processes would.
 static void let_leave(struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
@@ -106,8 +105,8 @@ static void drain(struct changes *c, bool back)
     (void)scheduler_drain(s, at, back);
 }
 
-// Kills a late server, unless the cluster needs it because it owns a partition or is
-// about to.
+// Kills a late server, unless it owns a partition or is about to own one, so that the
+// cluster needs it.
 static void kill(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;

@@ -14,8 +14,8 @@ struct changes {
     int (*open)(void *world, bool late, struct err *e);
     void *world;
     uint64_t next; // time of the next change; VAN_NEVER: no change follows
-    uint64_t pace; // most time between two changes
-    uint32_t most; // the most changes
+    uint64_t pace; // longest time between two changes
+    uint32_t most; // largest number of changes
     uint64_t draws;
     uint64_t made, joined, drained, died;
 };

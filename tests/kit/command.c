@@ -234,8 +234,8 @@ static bool same_manifests(const char *a, const char *b)
     return same;
 }
 
-// Whether both histories have the same passes with the same number of examples; times,
-// and sums that depend on the threads, may differ.
+// Returns whether both histories have the same passes with the same number of examples.
+// Times may differ, and so may sums that depend on the threads.
 static bool same_histories(const char *a, const char *b)
 {
     const char *const paths[2] = {a, b};

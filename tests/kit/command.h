@@ -39,7 +39,7 @@ void e2e_says(const char *text);
 // Returns the last line of standard output as JSON, which the caller frees with
 // json_decref.
 json_t *e2e_json(void);
-// A member of the object that e2e_json returns; NaN for null.
+// Returns a member of the object that e2e_json returns; NaN for null.
 double e2e_number(const char *name);
 
 // Functions for any process. e2e_collect reads a process's output from a file,
@@ -66,7 +66,7 @@ const char *e2e_newest(const char *out);
 void e2e_same_model(const char *a, const char *b);
 bool e2e_models_differ(const char *a, const char *b);
 
-// Examples that a model can learn from: 12 features out of 90, of which some pairs
+// Examples that a model can learn from: 12 features out of 90, some pairs of which
 // matter. `padding` makes lines longer by a comment, so that few lines are many bytes.
 // The labels of rows for which flip(i) is true are inverted.
 struct e2e_data {

@@ -29,7 +29,8 @@ struct sim_disk {
     // The process dies in this commit (the first one is 1); UINT64_MAX: in none.
     uint64_t dies_at;
     enum disk_death how;
-    uint64_t part; // the bytes of a group that DISK_PART leaves, modulo its length
+    uint64_t part; // number of bytes of a group that DISK_PART leaves, modulo the group's
+                   // length
     bool died;
 };
 

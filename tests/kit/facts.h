@@ -1,5 +1,5 @@
-// Facts for tests of the renderings, with what each section needs and names that try to
-// be markup.
+// Sample facts for tests of the page, the metrics and health. They have all facts that a
+// section of the page needs, and names that contain markup.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_FACTS_H

@@ -87,7 +87,8 @@ static void scheduler_on_message(void *ctx, van_link link, struct van_message *m
         send_roster(c, c->scheduler, link, m->request);
     } else if (m->type == MSG_HOLD) {
         const bool on = m->m->hold.on != 0 && !c->handing_over;
-        // Like the scheduler, holds the placement before it can grant this.
+        // As the real scheduler does, holds the placement even before it can grant the
+        // request.
         c->held = m->m->hold.on != 0;
         c->holds += m->m->hold.on;
         van_send(c->scheduler, link, MSG_OK, m->request,

@@ -1,6 +1,6 @@
-// A small cluster in a simulated network for tests of the client. Its scheduler sends
-// what the test wants. Its servers have all rows in one place, so partitions move at
-// once. A server applies each push once in each partition, as shards do.
+// A small cluster in a simulated network for tests of the client. Its scheduler sends the
+// messages that the test wants. Its servers have all rows in one place, so partitions
+// move at once. A server applies each push once in each partition, as shards do.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_FAKE_SERVERS_H

@@ -26,7 +26,7 @@ int files_end(void **state);
 const char *files_path(const char *format, ...) FILES_PRINTF(1);
 const char *files_in(const char *format, ...) FILES_PRINTF(1);
 
-// Write a file and return its path.
+// These write a file and return its path.
 const char *files_write(const char *path, const char *text);
 const char *files_write_bytes(const char *path, const void *bytes, size_t n);
 
@@ -39,7 +39,7 @@ void files_remove(const char *path); // removes a file or a whole directory, if 
 void files_copy_dir(const char *from, const char *to); // copies the whole directory
 // Lists the files of a directory, sorted, without hidden files.
 size_t files_list(const char *dir, char names[][64], size_t max);
-// Whether both files exist and have the same bytes.
+// Returns whether both files exist and have the same bytes.
 bool files_same(const char *a, const char *b);
 
 // Returns the number of temporary files in an existing directory: files that were not yet

@@ -31,7 +31,7 @@ void item_free(struct item *i); // NULL is fine
 // the sender has closed its inbox; the item is then freed.
 bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link);
 
-struct inbox *inbox_open(void); // NULL if memory is out
+struct inbox *inbox_open(void); // NULL if memory ran out
 struct inbox *inbox_ref(struct inbox *b);
 void inbox_unref(struct inbox *b); // the last reference frees it; NULL is fine
 

@@ -1,5 +1,5 @@
-// A journal in memory, for tests: its writes fail when the test says so, and what is
-// durable outlives the scheduler.
+// A journal in memory, for tests. Its writes fail when the test wants. Groups that are
+// durable outlive the scheduler.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_JOURNALS_H

@@ -25,7 +25,7 @@ void parcel_unpin(struct parcel *p)
     mem_free(p);
 }
 
-// Returns a copy of the message; NULL if memory is out.
+// Returns a copy of the message; NULL if memory ran out.
 static struct parcel *parcel_make(van_link link, uint16_t type, uint64_t request,
                                   const void *msg)
 {

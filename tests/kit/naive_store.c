@@ -254,7 +254,7 @@ static void naive_weights(struct naive *m, uint32_t i, const float *values)
         x->embedx.w[k] = (double)values[n + k];
 }
 
-// Whether row a is removed before row b when a table has too many rows.
+// Returns whether row a is removed before row b when a table has too many rows.
 static bool naive_before(const struct naive *m, uint32_t a, uint32_t b)
 {
     const struct naive_row *x = &m->rows[a], *y = &m->rows[b];
@@ -442,7 +442,7 @@ struct table_config naive_config(const struct naive_setting *x)
     return c;
 }
 
-// Batches of random keys, popular keys more often, sorted by partition.
+// Batches of random keys, sorted by partition. Popular keys occur more often.
 
 static const struct store *sorting_by; // for by_partition: qsort passes no context
 

@@ -13,7 +13,7 @@ struct parcel;
 // TUG_EUSAGE or TUG_ENOMEM.
 int parcel_pack(struct parcel **ret, struct wire_out *o, uint16_t type, uint64_t request,
                 const void *msg);
-struct parcel *parcel_copy(const struct parcel *p); // NULL if memory is out
+struct parcel *parcel_copy(const struct parcel *p); // NULL if memory ran out
 // The memory is freed when no handler keeps it any more.
 void parcel_free(struct parcel *p);
 
@@ -25,7 +25,7 @@ const char *parcel_name(const struct parcel *p);
 int parcel_deliver(struct parcel *p, const struct van_handler *h, van_link link,
                    uint64_t now, struct err *e);
 
-// Implement van_keep and van_unkeep.
+// These implement van_keep and van_unkeep.
 void *parcel_keep(struct van *v, struct van_message *m);
 void parcel_unkeep(struct van *v, void *kept);
 

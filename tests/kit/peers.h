@@ -1,6 +1,6 @@
 // A simulated network in which a fuzzer plays all nodes except the one that it tests.
-// Each of the fuzzer's nodes has one link, and records facts from its messages for those
-// that it sends next.
+// Each of the fuzzer's nodes has one link. It records facts from the messages that it
+// gets, and uses them in the messages that it sends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_PEERS_H
@@ -58,8 +58,8 @@ void peer_hello(struct peer *p, enum wire_role role);
 // tool.
 void peer_greet(struct peer *p, const char *address, uint32_t node, uint64_t session);
 
-// Lets the peer `scheduler` admit the server that has connected to this peer; the server
-// becomes this node.
+// Lets the peer `scheduler` admit the server that has connected to this peer. The server
+// gets this node id and this session.
 void peers_let_in(struct peers *w, int scheduler, uint32_t node, uint64_t session);
 // Adds a node to a roster.
 void peers_put_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,

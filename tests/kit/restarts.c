@@ -36,7 +36,8 @@ bool restarts_parts(const struct stage *s)
            random_below(s->o->seed, REPLACED, UINT32_MAX, 8) == 0;
 }
 
-// Chooses the next death: in one of the next writes, often in the first ones, or at a time.
+// Chooses the next death: in one of the next writes, often one of the first, or at a
+// certain time.
 static void plan(struct stage *s)
 {
     struct restarts *r = &s->restarts;
@@ -63,8 +64,9 @@ static int quiet_rows(struct scheduler *s, struct buf *to)
     return 0;
 }
 
-// Keeps the rows that the next scheduler must have, if all of them are durable: the world
-// may have changed some rows after the scheduler's last round of events.
+// Records the rows that the next scheduler must have, but only if all of them are
+// durable: the world may have changed some rows after the scheduler's last round of
+// events.
 static void look_at_rows(struct stage *s)
 {
     struct restarts *r = &s->restarts;

@@ -1,15 +1,18 @@
-// A scheduler that dies and comes back, in a simulated world whose scheduler has a journal
-// (seeds_run.keeps). It dies in a write of the journal, or at any time, several times and
-// also soon after its start, and is away for a while. Nodes and the world are told nothing.
+// A scheduler that dies and comes back, in a simulated world whose scheduler has a
+// journal (seeds_run.keeps). It dies several times, in a write of the journal or at any
+// time, also soon after its start, and then is away for a while. Neither the nodes nor
+// the world are told of a death.
 //
-// Now and then it does not die, but is stopped until another one has taken over its address and
-// its journal. Then it goes on beside that one for up to a second, in which its writes fail: later
-// it would know that it has lost its lease. In some worlds it goes on for up to a minute with a
-// copy of the journal, as on another machine. Then one server has lost it before and joins the next
-// one, and tells the other members, which still wait for the old one.
+// Now and then the scheduler does not die, but is stopped until another one has taken
+// over its address and its journal. Then the old scheduler goes on beside the new one for
+// up to a second, in which its writes fail; a real one would know after this time that it
+// has lost its lease. In some worlds the old scheduler goes on for up to a minute with a
+// copy of the journal, as if on another machine. In such a world one server has lost the
+// old scheduler before and joins the new one. This server tells the other members, which
+// still wait for the old scheduler.
 //
-// If it does not die in a write, the next scheduler must have all moves, wanted owners and
-// pieces to be forgotten that it had: no other check of a world needs these.
+// If the scheduler does not die in a write, the next one must have all its moves, wanted
+// owners and pieces to be forgotten: no other check of a world needs these.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_RESTARTS_H
@@ -53,10 +56,10 @@ int restarts_open(struct stage *s, const struct scheduler_options *o, struct err
 void restarts_close(struct stage *s); // call this before the scheduler is closed
 // Lets the scheduler die, or start, if its time has come.
 void restarts_look(struct stage *s);
-// Returns whether the scheduler of this world, which does not die otherwise, goes on with
-// a copy of the journal. Such a world must not let its schedulers decide where partitions
-// are, or that a process has died, and its workers must work for ten seconds, because
-// only a worker that works gets messages from a server.
+// Returns whether, in this world, a replaced scheduler goes on with a copy of the
+// journal; schedulers of such a world do not die otherwise. They must not decide where
+// partitions are, or that a process has died. The world's workers must work for ten
+// seconds, because only a worker that works gets messages from a server.
 bool restarts_parts(const struct stage *s);
 // Lets no scheduler die any more.
 void restarts_end(struct stage *s);

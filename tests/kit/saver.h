@@ -29,7 +29,7 @@ void sim_saver_close(struct sim_saver *k); // NULL is fine
 // Does the next step. `ready` is true if the table exists. Errors are in *e.
 int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
                    struct err *e);
-// True if the saver has finished, or is dead.
+// Returns whether the saver has finished, or is dead.
 bool sim_saver_is_done(const struct sim_saver *k);
 uint64_t sim_saver_saves(const struct sim_saver *k);
 

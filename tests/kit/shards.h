@@ -6,8 +6,8 @@
 
 #include "server/shard.h"
 
-// shards_store returns a table, and shards_row a key's row in it; NULL if it does not
-// exist.
+// These return a table, and the row of a key in a table; NULL if the table or the row
+// does not exist.
 struct store *shards_store(const struct shard *s, uint32_t table);
 const float *shards_row(const struct shard *s, uint32_t table, uint64_t key);
 

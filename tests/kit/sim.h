@@ -56,15 +56,15 @@ void sim_crash(struct sim *s, struct van *v);
 void sim_stop(struct sim *s, struct van *v, uint64_t until, uint64_t lag);
 bool sim_is_stopped(const struct van *v);
 
-// From now on other nodes see links of this kind from the van (initially VAN_OWNER), for
-// example to make strangers.
+// Sets the kind that the van's links have for other nodes from now on (initially
+// VAN_OWNER). Tests make strangers with it.
 void sim_van_is(struct van *v, enum van_kind kind);
 
 // Sets the role with which other nodes accept the van (initially WIRE_OPERATOR).
 void sim_van_role(struct van *v, enum wire_role role);
 
-// From now on the van's links fall silent at this rate, in addition to that of the
-// options, whichever end sends.
+// From now on the van's links fall silent at this rate, whichever end sends, in addition
+// to the rate of the options.
 void sim_van_silences(struct van *v, double rate);
 
 // From now on no message on the van's links is lost alone, in both directions, as over

@@ -34,7 +34,7 @@ struct sim_queue {
     uint64_t numbers;
 };
 
-// Makes room for `more` events besides the present ones. Returns TUG_ENOMEM if memory is
+// Makes room for `more` events besides the present ones. Returns TUG_ENOMEM if memory ran
 // out.
 int sim_queue_reserve(struct sim_queue *q, uint32_t more);
 void sim_queue_put(struct sim_queue *q, struct sim_event e);
@@ -117,7 +117,7 @@ void sim_put_apart(struct sim_van *a, const struct sim_van *b, bool apart);
 // Sends a message with the faults that the seed has for it. Takes over the parcel.
 int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p);
 
-// Begins a connection from `v` to `address`; returns NULL if memory is out.
+// Begins a connection from `v` to `address`; returns NULL if memory ran out.
 struct sim_conn *sim_dial(struct sim *s, struct sim_van *v, const char *address,
                           uint64_t timeout_ns);
 // Closes one end and notifies the other end.

@@ -59,7 +59,8 @@ struct stage_world {
     void (*count)(void *w, uint64_t *to); // adds up how often things happened
     // Called after the scheduler was started again with its journal. May be NULL.
     void (*again)(void *w);
-    // Two schedulers may decide at the same time in worlds in which restarts_parts() holds.
+    // Whether two schedulers may decide at the same time, as in worlds in which
+    // restarts_parts() is true.
     bool parts;
     // Closes the world, also one that is opened only in part; NULL: only the stage is
     // closed.
@@ -158,7 +159,7 @@ client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what);
 // client that was stopped until it was declared dead) may fail.
 bool stage_is_over(struct stage_client *c, client_ts *ts, const char *what);
 
-// Number of messages that workers have sent again.
+// Returns the number of messages that workers have sent again.
 uint64_t stage_resent(const struct stage *s);
 // Returns the sum, over all servers, of the first float of the key's rows.
 int64_t stage_sum(const struct stage *s, uint32_t table, uint64_t key);

@@ -1,6 +1,7 @@
-// Strangers in a simulated world: a link that has not joined, with some HELLO, and one
-// whose session has ended, with a proof of it. At random times both send valid frames of
-// every type to the scheduler and to servers. This must have no effect.
+// Strangers in a simulated world. One never joins, and sends a HELLO of any kind. The
+// other joins and leaves, and has a proof of its ended session. At random times both send
+// valid frames of every type to the scheduler and to servers. These frames must have no
+// effect.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_STRANGERS_H

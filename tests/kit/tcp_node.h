@@ -1,4 +1,4 @@
-// A node with a van of sockets that counts what happens to it.
+// A node with a van of sockets, which counts its links, its messages and their bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_TCP_NODE_H

@@ -12,8 +12,8 @@ void uppers_clear(void)
     __asm__ volatile("vzeroupper" ::: "memory");
 }
 
-// Whether the upper halves of ymm0 to ymm15 (bit 2) or of zmm0 to zmm15 (bit 6) are in
-// use.
+// Returns whether the upper halves of ymm0 to ymm15 (bit 2) or of zmm0 to zmm15 (bit 6)
+// are in use.
 bool uppers_dirty(void)
 {
     unsigned low, high;

@@ -40,7 +40,7 @@ struct node {
     void (*on_message)(struct node *n, van_link link, struct van_message *m);
     void *place; // memory for bodies
     unsigned places;
-    void *data; // any pointer of the test's
+    void *data; // a pointer for the test's own use
 };
 
 struct vans_kind {
