@@ -196,8 +196,8 @@ static void dead(void **state)
     assert_non_null(strstr(tug_last_error(), "cannot be reached any more"));
 }
 
-// A customer is closed before its request is answered: the node sends nothing of it any
-// more, and the request of another customer to the same node stays under way.
+// A customer is closed before its request is answered: the node no longer sends messages
+// of this customer, and the request of another customer to the same node stays under way.
 static void closed(bool link_is_down)
 {
     struct tug_app *other;

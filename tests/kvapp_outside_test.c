@@ -173,7 +173,8 @@ static void asker_without_a_name(void **state)
     struct peer *p = &lone.w.peers[LONE_FIRST];
     struct msg_app m = {.app = WHO, .flags = WIRE_APP_SIMPLE, .sender = LONE_WORKER + 2};
     (void)state;
-    assert_true(ask(&m)); // the request counts as that of its own node, whatever it says
+    assert_true(ask(&m)); // the request counts as that of its sender's own node, whatever
+                          // `sender` says
     assert_int_equal(1, asked);
     assert_int_equal(LONE_WORKER, asked_by);
     p->node = 0;

@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MAX_TEXT = 4 << 20 }; // a small input can decompress to very much text
+enum { MAX_TEXT = 4 << 20 }; // a small input can decompress to a huge text
 
 static void require(bool ok)
 {

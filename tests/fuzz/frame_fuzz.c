@@ -3,7 +3,8 @@
 // Refusals have a sentence, and no byte is lost or read twice.
 //
 // The first byte chooses where the stream is cut and where bodies are placed; the rest is
-// the stream. Checksums are corrected first, since otherwise no frame would pass them.
+// the stream. Checksums are corrected first, because otherwise no frame would pass their
+// check.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Headers of an HTTP answer, one a line: values stay valid texts, and only numbers are
+// Headers of an HTTP answer, one per line: values stay valid texts, and only numbers are
 // read as numbers.
 //
 // SPDX-License-Identifier: Apache-2.0

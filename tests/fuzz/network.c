@@ -8,7 +8,8 @@
 // Messages that end a cluster when an authorised peer sends them are left out: STOP,
 // RUN_OVER, LEAVE, and a driver's PASS. So are files outside of the test's folder. In the
 // second test, in which servers join and are drained meanwhile, DRAIN and HOLD are left
-// out, too: the drained server must not be the only one, and moves wait for holds.
+// out, too: a DRAIN could drain the only server, and a HOLD would keep partitions from
+// moving.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/servers.h"

@@ -41,8 +41,8 @@ static void join(struct peer *p, enum wire_role role)
     peers_run(&w, MILLIS);
 }
 
-// Sends what an honest driver and worker would: a list of data, the begin of a pass, a
-// request for a lease. So other messages have something to disturb.
+// Sends the messages of an honest driver and worker: a list of data, the begin of a pass,
+// a request for a lease. So other messages have something to disturb.
 static void work(struct peer *p)
 {
     struct draw *d = &w.d;

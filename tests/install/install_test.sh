@@ -14,7 +14,7 @@ lib=$(dirname "$(find "$tmp/prefix" -name libtug.so)")
 
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 version=$(pkg-config --modversion tug)
-# The command is unquoted on purpose, since pkg-config prints several words.
+# The command is unquoted on purpose, because pkg-config prints several words.
 "$cc" -Wall -Wextra -Werror -o "$tmp/shared" "$here/user.c" $(pkg-config --cflags --libs tug)
 LD_LIBRARY_PATH="$lib" "$tmp/shared" "$version"
 

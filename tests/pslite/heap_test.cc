@@ -9,7 +9,7 @@
 namespace
 {
 
-// Whether the mapping of an address is marked for huge pages ("hg").
+// Returns whether the mapping of an address is marked for huge pages ("hg").
 bool IsMarked(const void *where)
 {
     const uintptr_t at = reinterpret_cast<uintptr_t>(where);

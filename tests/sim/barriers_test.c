@@ -4,8 +4,8 @@
 //   - no worker passes a barrier before each living worker has reached it
 //   - no living worker hangs or fails when others are stopped or die
 //   - when a server is stopped for longer than its lease, the cluster ends, because no other
-//     server has its rows; every worker learns this with the server's name, and so does the
-//     server
+//     server has its rows; every worker, and the server itself, gets an error with the
+//     server's name
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

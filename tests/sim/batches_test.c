@@ -1,8 +1,8 @@
-// A cluster with two sync tables in a simulated network, from one number: workers push
-// their parts of batches, some of them many batches ahead of the others or all batches of
-// one table before the first of the other; servers have little memory for requests, and
-// for a while no memory for more rows; the first worker copies a table and keeps a mean
-// of it. The test checks:
+// A cluster with two sync tables in a simulated network, from one number. Workers push
+// their parts of batches; some push many batches ahead of the others, or all batches of
+// one table before the first batch of the other. Servers have little memory for requests,
+// and for a while no memory for more rows. The first worker copies a table and keeps a
+// mean of it. The test checks:
 //
 //   - a pull returns the exact sum of all earlier batches, and so do the rows at the end
 //   - if a part of a batch finds no room, the batch is applied once when there is room
@@ -59,7 +59,8 @@ struct push {
 struct line {
     struct push pushes[MAX_BATCHES];
     uint32_t next, acknowledged, open;
-    uint32_t ahead; // most pushes in flight; 1: the worker also pulls before each push
+    uint32_t ahead; // largest number of pushes in flight; 1: the worker also pulls before
+                    // each push
     client_ts pulling;
     uint32_t clock, seen; // clocks of the pull in flight and of the last answered pull
     float pulled[KEYS];

@@ -1,5 +1,5 @@
 // Types that the files of the simulated cluster share: its processes, and a record of
-// what each of them has done.
+// each process's actions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SIM_CLUSTER_H
@@ -21,7 +21,7 @@ enum {
     IN_FLIGHT = 4, // requests of a worker that are under way
     MAX_CHANGES = 30,
     MAX_SYNC_CHANGES = 8,
-    MAX_LOOSE = 20, // most pushes of dead workers that touch one partition
+    MAX_LOOSE = 20, // largest number of pushes of dead workers that touch one partition
 };
 
 struct op {

@@ -9,7 +9,7 @@
 //     a whole or not at all
 //   - a push that another worker repeats for a dead one, under the same identity, counts
 //     once
-//   - what a pull returns holds all pushes that were acknowledged before it was made, and
+//   - the values of a pull have all pushes that were acknowledged before it was made, and
 //     none that had not been made when it ended
 //   - in tables of mode ssp no worker's pull is answered while the worker is further
 //     ahead of the slowest living worker than the staleness; a late worker counts
@@ -17,10 +17,10 @@
 //   - in tables of mode sync a pull returns the exact sum of all earlier batches
 //   - rows lie where the placement says and nowhere else; servers join late, are drained
 //     and die, and partitions move meanwhile; all moves end
-//   - when the scheduler is killed and started again, all nodes of before end with an
-//     error, and until then the statements above hold
-//   - when it has a journal (--state), they all hold whichever write it dies in, and the
-//     owners of an epoch stay the same
+//   - when the scheduler is killed and started again, all nodes that had joined before end
+//     with an error, and until then the statements above hold
+//   - if the scheduler has a journal (--state), all statements hold whichever write it dies
+//     in, and the owners of an epoch stay the same
 //   - a living process is not declared dead, although the links of its heartbeats, or its
 //     other links, fall silent
 //   - this also holds while processes are stopped for a while, including the
@@ -249,7 +249,7 @@ static bool went_wrong(struct worker *k, int rc, const char *what, const struct 
     return rc != 0;
 }
 
-// Begins a request. `owner` is the worker that made the push first, also if another
+// Begins a request. `owner` is the worker that made the push first, even if another
 // worker repeats it.
 static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again)
 {

@@ -1,7 +1,7 @@
-// 4,096 sessions join at one time: all are admitted, all get the same roster, and all
-// learn of a death among them. Servers are real members; for workers the test only sends
-// and counts messages, since a roster of that size in each of them would not fit into
-// memory.
+// 4,096 sessions join at the same time: all are admitted, all get the same roster, and
+// all learn of a death among them. Servers are real members. For workers the test only
+// sends and counts messages, because a roster of that size in each worker would not fit
+// into memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

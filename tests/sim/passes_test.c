@@ -3,9 +3,9 @@
 // another client saves, too. Now and then all processes crash, and new ones resume the
 // pass from the newest save, perhaps several times. The test checks:
 //
-//   - a save holds the pieces that the scheduler says it holds, each wholly and once, and
-//     nothing else; or it is torn, and the driver is told
-//   - it counts the examples and the steps of these pieces, even if they were done before a crash
+//   - a save has exactly the pieces that the scheduler says it has, each of them whole and
+//     once; or the save is torn, and the driver is told so
+//   - a save counts the examples and steps of its pieces, even if they were done before a crash
 //   - at the end every row is the sum of all pieces, each once, and so is the count of examples
 //   - the driver gets the report of each piece once
 //   - no living process hangs or fails
@@ -13,9 +13,9 @@
 // With --state the scheduler and the driver, which is in its process, die and come back; the
 // new driver opens the pass again.
 //
-// In half of the worlds idle workers also get the pieces of stragglers. Some dead workers are
-// ghosts: they were stopped until they were declared dead. After that they
-// go on with their pieces while others do these again. Worker 0 does not die.
+// In half of the worlds idle workers also get the pieces of stragglers. Some dead workers
+// are ghosts: they were stopped until they were declared dead. After that, ghosts go on
+// with their pieces, while other workers do the same pieces again. Worker 0 does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -397,7 +397,7 @@ static void push_part(struct worker *k)
     }
     at->ts = begun(k, client_push(k->c.client, &p, &w->stage.said), "a push");
     k->group++;
-    // So slow that other workers get the piece, too.
+    // Some workers are so slow that other workers get the piece, too.
     bool slow = has_backups(w) && one_in(w, 30);
     k->not_before = now_in(w) + draw(w, (slow ? 800 : 10) * MS);
 }
@@ -673,7 +673,7 @@ static bool prepares(struct world *w)
     return true;
 }
 
-// The scheduler was started again, and a new driver with it.
+// Called after the scheduler was started again: a new driver begins with it.
 static void drive_again(void *ctx)
 {
     struct world *w = ctx;

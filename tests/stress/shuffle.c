@@ -1,7 +1,6 @@
 // A library that `make stress` preloads into tests: the order of threads then depends on
-// a seed and not on the habits of a machine. A new thread begins after a delay of 0 to 4
-// ms, and a thread that takes a lock or wakes up sometimes yields. TUG_SHUFFLE is the
-// seed.
+// a seed more than on the machine. A new thread begins after a delay of 0 to 4 ms, and a
+// thread that takes a lock or wakes up sometimes yields. TUG_SHUFFLE is the seed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
