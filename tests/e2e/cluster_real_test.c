@@ -51,8 +51,9 @@ static void sync_has_the_same_bytes(void **state)
     cluster_same_parts("one", "many");
 }
 
-// Compares the mean AUC of three runs with that of one process: which worker is faster
-// differs from run to run, and so the AUC of a run has a standard deviation of 0.0003.
+// Compares the mean AUC of three runs with that of one process. The AUC of a run on a
+// cluster has a standard deviation of 0.0003, because the relative speed of the workers
+// differs from run to run.
 static void as_good_as_one(const char *mode)
 {
     struct data d = movielens();

@@ -159,9 +159,9 @@ static double of_label(const json_t *o, const char *label, const char *name)
     return json_number_value(json_object_get(of, name));
 }
 
-// How a matrix product is rounded depends on the place of an example in its batch. So the
-// metrics of the driver and of workers are only nearly the same, but each label counts
-// the same examples.
+// The rounding of a matrix product depends on the place of an example in its batch. So
+// the metrics of the driver and of workers are only nearly the same, but they count the
+// same examples for each label.
 static void several_labels(void **state)
 {
     (void)state;

@@ -49,10 +49,10 @@ static void sync_has_the_same_bytes(void **state)
 }
 
 // The other modes are at most .01 worse than --deterministic. A net of layers may stay as
-// good as a linear model (AUC .82) for some passes before it finds the pairs of features,
-// and which pass finds them depends on the order of updates. With initial values as large
-// as these (--init 0.4), it finds them in its third pass: the worst of 600 runs on two
-// threads was .004 below --deterministic.
+// good as a linear model (AUC .82) for some passes before it finds the pairs of features.
+// The pass in which it finds them depends on the order of updates. With initial values as
+// large as these (--init 0.4), it is the third pass: the worst of 600 runs on two threads
+// was .004 below --deterministic.
 static void others_are_as_good(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static void field_beyond_the_model(void **state)
         "data counts its fields from 1 and the training data did from 0, subtract 1");
 }
 
-// Which fields exist is known only after the data was read, also for models without
+// The fields of the data are known only after the data was read, also for models without
 // fields.
 static void named_field_that_is_not_there(void **state)
 {

@@ -117,7 +117,7 @@ static void test_data_that_was_trained_on(void **state)
     e2e_says("warning: 'other.svm' is in --data");
 }
 
-// Data with one class only is warned about, also when no progress is printed.
+// A warning reports data with only one class, also when no progress is printed.
 static void one_class(void **state)
 {
     (void)state;

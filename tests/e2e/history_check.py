@@ -124,7 +124,7 @@ def read(paths):
 
 
 def explains(order):
-    """Whether the pulls of an order return what its pushes before them add up to."""
+    """Returns whether each pull of the order returns the sums of the pushes before it."""
     row = {}
     for kind, at, values in order:
         if kind == "push":

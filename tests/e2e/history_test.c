@@ -1,6 +1,6 @@
-// Workers push and pull while servers join and leave, and while the scheduler is killed and
-// started again; then history_check.py looks whether what each of them saw is possible:
-// no push was lost, counted twice, or seen and then lost.
+// Workers push and pull while servers join and leave, and while the scheduler is killed
+// and started again. Then history_check.py checks the results that the workers got: no
+// push was lost, counted twice, or seen and then lost.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -70,7 +70,8 @@ static void write_pull(FILE *to, const struct request *q)
 static int send_one(struct tug_client *c, uint32_t table, struct request *q,
                     unsigned worker, uint64_t number, FILE *to)
 {
-    uint64_t kind = random_below(worker, 3, number, 5), ts; // 0: both; up to 2: a push
+    // 0: a push with a pull; 1, 2: a push; else a pull
+    uint64_t kind = random_below(worker, 3, number, 5), ts;
     choose(q, worker, number);
     q->begin = clock_ns();
     int rc = kind == 0   ? tug_push_pull(c, table, q->keys, q->n, q->pushed, q->pulled,

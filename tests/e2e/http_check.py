@@ -1,5 +1,5 @@
 """Asks a real cluster over HTTP: the facts equal `tug status --json`, the page has these numbers without scripts,
-promtool finds nothing to say about the metrics, and a server is ready only in a complete cluster. A headless Chromium
+promtool accepts the metrics, and a server is ready only in a complete cluster. A headless Chromium
 then opens the page in three widths, light and dark. http_test.sh runs this file.
 
 SPDX-License-Identifier: Apache-2.0

@@ -1,6 +1,6 @@
-// A server that never answers: its buffers count the requests, it receives no more requests than
-// fit its window; a wait for a request beyond the window fails by its deadline, and the error
-// says why the request is not sent.
+// A server that never answers. Its buffers count the requests that it has, and it
+// receives no more requests than fit its window. A wait for a request beyond the window
+// fails at its deadline, and the error says why the request is not sent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -1,6 +1,6 @@
-// Several labels on the command line: a rare label gains from what it shares with a
-// frequent label; such models are saved, resumed and scored, on any number of servers and
-// workers; labels may be missing; unsupported options are refused.
+// Several labels on the command line. A rare label is learnt better with a frequent label
+// that depends on the same features. Such models are saved, resumed and scored, on any
+// number of servers and workers. Labels may be missing. Unsupported options are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -197,8 +197,8 @@ static void saved_and_resumed(void **state)
     e2e_says("had --tower nothing, this one has '3'");
 }
 
-// predict writes one column for each label, in the order of --label, and their AUC is
-// what eval prints.
+// predict writes one column for each label, in the order of --label. The AUC of each
+// column is the AUC that eval prints.
 static void predicted(void **state)
 {
     (void)state;

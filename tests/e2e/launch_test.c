@@ -474,8 +474,8 @@ static void tools_watch_a_run(void **state)
     assert_non_null(strstr(e2e_out, "requests took: push p50 "));
     assert_non_null(strstr(e2e_out, "run: lr, "));
     assert_non_null(strstr(e2e_out, "last operations\n"));
-    // Between passes no worker is waited for, so the status shows no clock: asks until a
-    // pass is running.
+    // Between passes the servers wait for no worker, so the status shows no clock: the
+    // test asks until a pass is running.
     for (int i = 0; i < 1000 && strstr(e2e_out, " of pass ") == NULL; i++)
         tug_ends(0, "status --cluster st");
     assert_non_null(strstr(e2e_out, ", clock "));

@@ -1,5 +1,5 @@
-// Metrics of groups of examples: what the command prints is compared with metrics
-// computed here from its predictions.
+// Metrics of groups of examples: the numbers that the command prints are compared with
+// metrics computed here from its predictions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -264,7 +264,7 @@ static void column_with_an_empty_name(void **state)
     json_decref(o);
 }
 
-// Importance of columns: clicks depend on the ad and the device; the data is scored once
+// Importance of columns. Clicks depend on the ad and the device. The data is scored once
 // more for each column.
 static void importance(void **state)
 {

@@ -1,4 +1,5 @@
-// Servers join a running training and leave it: the result is as if nothing had happened.
+// Servers join a running training and leave it. The result is that of a run in which no
+// server moves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

@@ -233,8 +233,8 @@ static const struct offer {
     {"tug bench table --rea", "--read-keys ", NULL},
 };
 
-// Whether the shell is installed and can be tested. zsh completes only at a terminal,
-// which the test opens for it.
+// Returns whether the shell is installed and can be tested. zsh completes only at a
+// terminal, which the test opens for it.
 static bool can_be_asked(const struct shell *s)
 {
     const char *lacks = NULL;

@@ -1,5 +1,5 @@
-// The lines that `tug predict` writes: which line of the data each belongs to, and when
-// it is written.
+// The lines that `tug predict` writes: the line of the data that each of them belongs to,
+// and the time at which it is written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"

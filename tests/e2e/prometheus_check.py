@@ -145,8 +145,8 @@ def none_fires(p, *alerts):
 
 
 def all_queries_answer(p, validated=False):
-    """Each query of the page and of the board has a result in a run with everything that they are about: those about
-    validation in one with --valid, which --table does not allow."""
+    """Each query of the page and of the board has a result in a run that has everything that the queries ask for. Queries
+    about validation need a run with --valid, which --table does not allow."""
     queries = prometheus_kit.queries_of_page(f"{ROOT}/docs/operations.md")
     queries += prometheus_kit.queries_of_board(f"{ROOT}/monitoring/tug.dashboard.json")
     queries = [query for query in queries if ("tug_run_valid" in query) == validated]

@@ -18,7 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-PATIENCE = 120  # seconds; reached only by what hangs
+PATIENCE = 120  # seconds; only something that hangs reaches it
 SKIPPED = 77
 
 

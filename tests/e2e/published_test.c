@@ -41,7 +41,7 @@ static const char *layers_of(const struct model_ops *m)
     return m->dense != NULL ? "--hidden 8,4" : "";
 }
 
-// Whether a delta is among the saves, so that the comparison covered deltas.
+// Returns whether a delta is among the saves, so that the comparison covered deltas.
 static bool has_delta(const char *dir)
 {
     struct save_chain c;

@@ -1,7 +1,7 @@
-// The scheduler of one run on real data (see TUG_SHARED in cmake/tug.cmake) is killed again and
-// again at random moments, with its state in a file and in a real etcd. In sync the model
-// has the bits of a run that was left in peace. In async each row has the count of updates
-// of such a run, and the AUC is about the same.
+// The scheduler of one run on real data (see TUG_SHARED in cmake/tug.cmake) is killed
+// many times at random moments, with its state in a file and in a real etcd. In sync the
+// model has the bits of a run that was not disturbed. In async each row has the count of
+// updates of such a run, and the AUC is about the same.
 //
 // The rate of learning is low, so that the AUC of asynchronous runs differs by less than 0.0001.
 // TUG_KILLS sets another number of kills in each run.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # tug launch over real ssh: this test runs an sshd of its own on loopback, with keys that
-# it makes. It is skipped where sshd is missing or refuses the login. The processes for
-# which it searches the machine have this script's process number in their command lines,
-# since another run of the test may have the same ones.
+# it makes. It is skipped if sshd is missing or refuses the login. The processes for which
+# it searches the machine have this script's process number in their command lines,
+# because another run of the test may run the same commands.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu

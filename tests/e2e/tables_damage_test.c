@@ -118,7 +118,7 @@ static void damaged_files(void **state)
     end_cluster();
 }
 
-// Refused are a file of the same name and length from another save, a wrong parent of a
+// Refuses a file of the same name and length from another save, a wrong parent of a
 // delta, and a delta whose parent is missing.
 static void exchanged_files(void **state)
 {

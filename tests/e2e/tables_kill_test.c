@@ -189,8 +189,8 @@ static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
     return said;
 }
 
-// Whether the newest save was interrupted. The test checks that some kills interrupt a
-// save, because kills between saves would prove little.
+// Returns whether the newest save was interrupted. The test checks that some kills
+// interrupt a save, because kills between saves would prove little.
 static bool is_cut(void)
 {
     static char names[MOST_SAVES][64];

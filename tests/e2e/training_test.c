@@ -164,7 +164,7 @@ static double held_out_loss(const char *out, const char *data, const char *way)
     return valid_number("logloss");
 }
 
-// Whether the training state after the last pass is the same in both saves.
+// Returns whether the training state after the last pass is the same in both saves.
 static bool same_training(const char *a, const char *b)
 {
     size_t n[2];

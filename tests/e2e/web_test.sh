@@ -89,7 +89,7 @@ for fault in busy worse drip; do
     given_up="$given_up $!"
 done
 
-# tug repeats the request after each of these faults, since they are temporary.
+# tug repeats the request after each of these faults, because they are temporary.
 for fault in fine flaky short cut plain200 elsewhere; do
     train "http-$fault" "http://$at/$fault/all.csv"
     same whole "http-$fault"
