@@ -1,5 +1,5 @@
-// A monitor with real clients: what it answers, what it refuses, and that slow and many
-// clients do not keep others out.
+// A monitor with real clients: its answers and its refusals, and slow and many clients,
+// which must not keep others out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "monitor/monitor.h"

@@ -1,4 +1,4 @@
-// The section about what a worker does.
+// The section about a worker's activity.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

@@ -31,8 +31,8 @@ int render_main(const struct facts_told *t, struct buf *to);
 // Prometheus, which names counters differently.
 int render_metrics(const json_t *facts, bool open_metrics, struct buf *to);
 
-// Writes one line: what is wrong, or a description of the process or the cluster if
-// nothing is wrong. Returns whether all is well.
+// Writes one line: the problems, or, if there are none, a description of the process or
+// the cluster. Returns whether there are no problems.
 bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 // Writes the description of the process or the cluster, even if something is wrong.
 void render_state(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);

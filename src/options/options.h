@@ -5,7 +5,7 @@
 // Values come from these sources; a later source wins: defaults, a preset, --config FILE,
 // the environment (TUG_<NAME>), the command line. Values are written into the command's
 // struct, by offset. An unknown name, an invalid choice or a number out of bounds gives
-// an error that names the source and suggests what was meant.
+// an error that names the source and suggests the name or value that was likely meant.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_OPTIONS_OPTIONS_H

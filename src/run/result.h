@@ -1,5 +1,5 @@
-// The result of a run as one JSON object (docs/reports.md): what `tug train` and `tug eval`
-// print with --json, and what a report shows.
+// The result of a run as one JSON object (docs/reports.md). `tug train` and `tug eval`
+// print it with --json, and a report shows it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_RESULT_H

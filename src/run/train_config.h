@@ -26,7 +26,7 @@ struct train_setup {
     // The options that the run uses.
     const struct train_options *values;
     const struct options *options;
-    struct report_data report_data; // gets what a report shows
+    struct report_data report_data; // gets the data that a report shows
     bool json, refit;
     uint32_t folds;            // number of folds of --cv; 0: not given
     enum refit_stage stage;    // the stage of --refit on a cluster

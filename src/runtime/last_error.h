@@ -1,4 +1,4 @@
-// The sentence behind the last failure of each thread: what tug_last_error returns.
+// The error text of each thread's last failed call, which tug_last_error returns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUNTIME_LAST_ERROR_H

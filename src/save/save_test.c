@@ -200,7 +200,8 @@ static void test_chains(void **state)
                               : i % 12 == 7 ? SAVE_CHECKPOINT
                                             : SAVE_DELTA;
         OK(saves_one(s, dir, mode, i % 2, &ok_e));
-        OK(store_finish(s, &ok_e)); // what the save has written now counts as published
+        OK(store_finish(s, &ok_e)); // the rows that the save has written now count as
+                                    // published
         struct save_chain c;
         OK(save_chain_open(&c, dir, &ok_e));
         assert_int_equal(c.n, i % 12 < 7 ? i % 12 + 1 : i % 12 - 6);

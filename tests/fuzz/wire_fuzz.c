@@ -58,7 +58,7 @@ static void encode_again(const struct wire_frame *f, const union wire_any *m,
     buf_free(&o.head);
 }
 
-// Corrects the checksum, so that the decoder has to examine what follows it.
+// Corrects the checksum, so that the decoder has to examine the bytes behind it.
 static void seal(unsigned char *header, const void *head, size_t n)
 {
     enum { AT_CHECKSUM = 40 };

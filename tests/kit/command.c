@@ -1,4 +1,4 @@
-// Runs the command, and reads what it has written.
+// Runs the command, and reads its output.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"

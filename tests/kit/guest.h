@@ -1,5 +1,5 @@
 // For tests of the scheduler: a cluster whose members join one after the other, and a
-// peer that sends what the test chooses.
+// peer that sends the messages that the test chooses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_GUEST_H

@@ -1,5 +1,5 @@
-// Tests of the simulated van: the same seed gives the same run, and faults occur as
-// promised. src/van/van_test.c tests what all vans promise.
+// Tests of the simulated van: the same seed gives the same run, and faults occur as sim.h
+// describes them. src/van/van_test.c has the tests for all kinds of vans.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/sim.h"

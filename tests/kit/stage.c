@@ -226,7 +226,7 @@ static uint64_t pause_draw(struct stage *s, uint64_t n)
 }
 
 // Returns the lag after a stop: a process that goes on may first read the waiting
-// messages, or first send what it had begun.
+// messages, or first send messages.
 static uint64_t lag(struct stage *s)
 {
     return pause_draw(s, 2) * pause_draw(s, 200 * MS);

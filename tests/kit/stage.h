@@ -1,7 +1,7 @@
 // The base of simulated worlds: a scheduler, servers and clients in one network, with the
 // code of real processes, and strangers; everything depends on one number. A world
-// defines the differences, and what clients do. A living process must not be declared
-// dead.
+// defines the differences, and the actions of its clients. A living process must not be
+// declared dead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_STAGE_H

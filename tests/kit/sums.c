@@ -32,8 +32,8 @@ static int64_t row_in(struct sums *s, struct store *in, uint32_t key)
     return row != NULL ? (int64_t)*row : 0;
 }
 
-// Checks a save of the other saver: compared with the last save of this saver, values
-// have only grown, and not beyond what was pushed.
+// Checks a save of the other saver: values have only grown since the last save of this
+// saver, and are at most the sums of all pushes.
 static void check_other(void *ctx, struct store *in)
 {
     struct sums *s = ctx;

@@ -619,8 +619,8 @@ static void rest(struct world *w)
         stage_check_living(&w->stage);
 }
 
-// Lets all living processes finish their work, and removes what dead processes have left
-// in the simulation.
+// Lets all living processes finish their work, and removes the remains of dead processes
+// from the simulation.
 static void do_all(struct world *w)
 {
     uint64_t until = 600 * SECOND;

@@ -147,7 +147,8 @@ static uint64_t now_in(const struct world *w)
     return sim_now(w->stage.sim);
 }
 
-// Returns what a push of a piece adds to a key, whichever worker makes it.
+// Returns the number that a push of a piece adds to a key, whichever worker makes the
+// push.
 static int64_t content(const struct world *w, uint64_t piece, uint32_t batch,
                        uint32_t key)
 {
