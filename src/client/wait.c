@@ -78,8 +78,8 @@ static int ended(struct client *c, const char *what, struct err *e)
     return err_copy(e, &why);
 }
 
-// Logs once what a worker waits for, if it still waits at `tell_at`. Of a worker's loops,
-// only the first logs this. If the scheduler cannot be reached, the heartbeats of the
+// Logs once what a worker waits for, if it still waits at `tell_at`. Only the first loop
+// of a worker logs this. If the scheduler cannot be reached, the heartbeats of the
 // process log that instead.
 static void tell_wait(const struct client *c, uint64_t tell_at, bool *told)
 {
