@@ -166,7 +166,7 @@ static void test_does_not_go_back(void **state)
     close_both();
 }
 
-// If the bug WITHOUT_GENERATION is injected, a member that hears of generation 2 stays
+// If the bug WITHOUT_GENERATION is injected, a member that learns of generation 2 stays
 // with the scheduler of generation 1, and that scheduler does not end.
 static void test_switched_off(void **state)
 {
