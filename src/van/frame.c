@@ -1,6 +1,6 @@
-// The reader has four states: collecting header and head, collecting a body,
-// discarding the rest of a refused message, and (most often) neither, when a whole
-// message lies in the bytes at hand.
+// The reader is in one of four states. It collects a header and head; it collects a body;
+// it discards the remaining bytes of a refused message; or, most often, it does none of
+// these, and decodes a message that is complete in the passed bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/frame.h"
@@ -65,7 +65,8 @@ static bool frame_count(struct frame_reader *r, uint64_t n)
     return true;
 }
 
-// Discards the message: first the part that has arrived, then the rest as it arrives.
+// Discards a message: first the part that has arrived, then the missing bytes as they
+// arrive.
 static void frame_refuse(struct frame_reader *r, uint64_t left)
 {
     const struct wire_frame *f = &r->frame;

@@ -1,12 +1,12 @@
 // Cuts the byte stream of a tcp link into messages and calls a handler for each. No I/O
 // happens here, so that tests can feed any bytes.
 //
-// Memory is allocated only for the size in a checked header, and counted as the bytes
-// arrive. So a message that a peer announces but does not send costs nothing. If the
-// budget has no room for a message, now or ever, the message is read and discarded, and
-// its sender gets an error (`refused`). Reading never stops. A message that is complete
-// in the passed bytes is decoded in place. The rest of a large body can be read directly
-// into its final memory (frame_direct).
+// Memory for a message is allocated after its header was checked, and counted in the
+// budget as its bytes arrive. So bytes that a peer announces but does not send are not
+// counted. If the budget has no room for a message, now or ever, the message is read and
+// discarded, and its sender gets an error (`refused`). Reading never stops. If a message
+// is complete in the passed bytes, it is decoded in place. The remaining bytes of a large
+// body can be read directly into their final memory (frame_direct).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_FRAME_H
@@ -57,9 +57,9 @@ enum { FRAME_STOPPED = 1 };
 // than 0 the stream can only be closed.
 int frame_read(struct frame_reader *r, const void *bytes, size_t n, struct err *e);
 
-// Returns the address at which the rest of an incomplete body must be stored, and the
-// size of the rest in *ret_n; NULL if no body is incomplete. The caller reads bytes there
-// and reports them with frame_came, which returns as frame_read does.
+// If a body is incomplete, returns the address for its missing bytes, and their number in
+// *ret_n; otherwise returns NULL. The caller reads bytes to this address and reports them
+// by frame_came, whose results are those of frame_read.
 void *frame_direct(struct frame_reader *r, size_t *ret_n);
 int frame_came(struct frame_reader *r, size_t n, struct err *e);
 

@@ -1,5 +1,5 @@
-// Reuses the memory of received message bodies: with a fresh mapping for each message of
-// 64 MB, page faults would halve the speed.
+// Reuses the memory of received message bodies. If each message of 64 MB got a new
+// mapping, page faults would halve the speed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_FRAME_POOL_H

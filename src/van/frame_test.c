@@ -8,8 +8,8 @@
 
 enum { STREAM_MAX = 4096, NODES = 50, SPAN = 77 };
 
-// Records what the handler saw: requests in order, and sums of the bytes of bodies and
-// texts.
+// Records the messages that the handler got: the numbers of requests in order, and sums
+// of the bytes of bodies and texts.
 struct seen {
     struct frame_reader reader;
     struct frame_pool pool;

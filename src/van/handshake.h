@@ -1,18 +1,19 @@
-// The handshake of a link, after that of TLS: both ends prove that they belong to
-// the cluster before anything else is read. No I/O happens here, so that tests
-// can feed any messages.
+// The handshake of a link, after TLS's own handshake: both ends prove that they belong to
+// the cluster before any other message is read. No I/O happens here, so that tests can
+// feed any messages.
 //
 //   dialler                      listener
 //   KNOCK  role, nonce    ->
 //                         <-     CHALLENGE  nonce, proof
 //   PROOF  proof          ->
 //
-// An end that is trusted for another reason (its certificate, the user at the other end
-// of a Unix socket) proves nothing here, but the nonces still make the link's binding.
-// Other ends prove that they know the token of the role: HMAC-SHA256 over the speaker's
-// end, the role, both nonces, and the address that the dialler has connected to. The
-// token itself is never sent, and a proof is valid for one link, one direction and one
-// listener: a stranger that took the port can neither pass a proof on nor send it back.
+// An end that is already trusted (by its certificate, or by the user at the other end of
+// a Unix socket) sends no proof; its nonce is still a part of the link's binding. Other
+// ends prove that they know the token of the role: HMAC-SHA256 over the name of the end
+// (dialler or listener), the role, both nonces, and the address that the dialler has
+// connected to. The token itself is never sent. A proof is valid for one link, one
+// direction and one listener. So a program that has taken over the listener's port can
+// neither use a proof on another link nor send it back to the dialler.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_HANDSHAKE_H
@@ -23,7 +24,7 @@
 
 // The settings for the proofs that a node gives to other nodes and requires from them.
 struct prover {
-    enum wire_role role; // the role that the peer claims
+    enum wire_role role; // the role that this node claims when it dials
     bool insecure;       // whether peers without a token are accepted
     // Gets the newest token for `*role`. If the node has only a token of a role with
     // fewer rights, gets that token and sets *role to its role. TUG_EIO if no token was
@@ -35,12 +36,13 @@ struct prover {
 
 // Facts about a link that the van knows before the handshake.
 struct handshake_link {
-    // Whether the link itself shows who the peer is: by TLS, or as a Unix socket of this
-    // user.
+    // Whether the link itself proves the peer's identity: by TLS, or as a Unix socket
+    // whose other end belongs to this user.
     bool believed;
-    enum wire_role role; // the peer's role with the most rights, if its proof is accepted
+    // If `believed`: the role with the most rights that the peer may have.
+    enum wire_role role;
     uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's certificate; zeros: none
-    // On a TLS link: a value that both ends share and no other link has.
+    // On a TLS link: a value that is the same at both ends and different on each link.
     uint8_t channel[MAC_BYTES];
     char address[VAN_ADDRESS_MAX]; // numeric address of the listening socket
     // On a dialled link: the address that was dialled. On an accepted link: an additional
@@ -62,16 +64,17 @@ struct handshake {
 };
 
 // Begins the handshake as the dialler. A dialler without a token also sends KNOCK, and
-// the listener answers which token is missing. TUG_EIO if the system gives no random
-// numbers. Messages point into *h.
+// the listener answers which token is missing. Returns TUG_EIO if the system gives no
+// random numbers. *ret, and the messages of the functions below, point into *h.
 int handshake_knock(struct handshake *h, const struct prover *p,
                     const struct handshake_link *l, struct msg_knock *ret, struct err *e);
-// Answers KNOCK as the listener. TUG_EUSAGE if the dialler is refused; *e says why.
+// Answers KNOCK as the listener. Returns TUG_EUSAGE if the dialler is refused; *e has the
+// reason.
 int handshake_knocked(struct handshake *h, const struct prover *p,
                       const struct handshake_link *l, const struct msg_knock *m,
                       struct msg_challenge *ret, struct err *e);
-// Checks CHALLENGE and answers it as the dialler. TUG_EUSAGE if the listener's proof is
-// wrong.
+// Checks CHALLENGE and answers it as the dialler. Returns TUG_EUSAGE if the listener's
+// proof is wrong or missing.
 int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
                          struct msg_proof *ret, struct err *e);
 // Explains in *e an error that the peer sent instead of an answer.

@@ -1,5 +1,5 @@
-// A van's links by number. A new link gets a greater number than all before, so the list
-// stays sorted and a link is found by bisection.
+// A van's links by number. A new link gets a greater number than all earlier links, so
+// the list stays sorted and a link is found by bisection.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_LINKS_H

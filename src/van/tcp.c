@@ -1,8 +1,8 @@
 // The tcp van itself: opening, polling, time and freeing.
 //
-// A round is one run of libuv's loop. After it the van does what is due, reports and
-// frees ended links, calls the handler's tick, and sends together the small messages that
-// handlers have queued.
+// A round is one run of libuv's loop. After each round the van serves links whose time is
+// due, reports and frees ended links, calls the handler's tick, and sends the small
+// messages that handlers have queued, all of a link together.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tcp.h"
@@ -77,8 +77,8 @@ static void finish_round(struct tcp_van *v)
     tcp_accept_due(v);
     if (v->over)
         tcp_limits_relieve(v);
-    // Sends first: links with unsent messages are in a list, and must not
-    // be freed while there.
+    // Sends first, because links with unsent messages are in a list, and must not be
+    // freed while they are in this list.
     flush_dirty(v);
     tell_ended(v);
     v->tick_due = VAN_NEVER;
@@ -103,8 +103,8 @@ static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
 {
     if (due != VAN_NEVER) {
         uint64_t left = due > now ? due - now : 0;
-        // The timer must repeat: libuv runs timers before it polls, so that after a
-        // single timer it would poll without a time limit.
+        // The timer must repeat: libuv runs timers before it polls, so after a timer that
+        // rings only once it would poll without a time limit.
         uv_update_time(&v->loop);
         uv_timer_start(&v->timer, timer_rang, (left + MS_NS - 1) / MS_NS, 1);
     }
@@ -343,8 +343,8 @@ static bool any_closing(const struct tcp_van *v)
     return false;
 }
 
-// Before the van is freed, waits a moment for links that van_close_link has closed to
-// send their queued messages.
+// Before the van is freed, waits until links that van_close_link has closed have sent
+// their queued messages, or their time for this is over.
 static void linger(struct tcp_van *v)
 {
     for (; any_closing(v); finish_round(v)) {

@@ -1,33 +1,37 @@
 // The van over TCP and Unix sockets, with TLS 1.3 and mutual authentication.
 //
-// Off loopback a van refuses to listen or connect without TLS unless `insecure` says so.
-// With TLS both ends show a certificate of the cluster's CA; a peer without one learns
-// nothing and can do nothing. TLS also checks the bytes; without TLS, off loopback, each
-// body carries a checksum.
+// Without TLS a van refuses to listen on, or connect to, addresses other than loopback,
+// unless `insecure` is set. With TLS both ends show a certificate of the cluster's CA; a
+// peer without such a certificate gets no data, and its messages are not read. TLS also
+// detects damaged bytes. On links between machines without TLS, each body carries a
+// checksum.
 //
 // If there is a `prover`, both ends prove that they belong to the cluster before a link
 // is opened (van/handshake.h): by TLS, by the user at the other end of a Unix socket, or
-// by the cluster's token. A peer that fails is told why, and the handler's `refused` is
-// called.
+// by the cluster's token. A peer whose proof fails gets an error with the reason, and the
+// handler's `refused` is called.
 //
-// An accepted peer is a stranger until its first message has arrived, which may have at
-// most 16 KiB (a hello fits) and must arrive in time. A link whose TLS handshake fails is
-// never `opened`, and on the accepting end not `closed` either; the dialler is told why.
-// When another peer connects and there are max_links links, or hardly a descriptor is
-// left, the oldest stranger is closed. If there are no strangers, the handshake first
-// shows the role of the new peer. Then a link that has not joined (van_joined) is closed
-// if it has been silent for some time or the new peer's role ranks high enough (goes_for
-// in tcp_limits.c). If there is no such link, the new peer gets MSG_ERROR (plain) and is
-// closed. There are never more than max_strangers strangers: however many connect and
-// stay silent, members of the cluster find room.
+// An accepted peer is a stranger until its first message has arrived. This message may
+// have at most 16 KiB (a hello fits) and must arrive within hello_timeout_ns. For a link
+// whose TLS handshake fails, `opened` is never called, and on the accepting end `closed`
+// is not called either; the dialler gets the reason.
 //
-// `budget` counts the cost of accepted links: the links themselves, messages that have
+// If a peer connects while there are max_links links, or while few descriptors are left,
+// the link of the oldest stranger is closed. If there are no strangers, the handshake
+// first shows the role of the new peer. Then a link that has not joined (van_joined) is
+// closed if it has been silent for some time or the new peer's role ranks high enough
+// (goes_for in tcp_limits.c). If there is no such link, the new peer gets MSG_ERROR (on
+// plain links) and its link is closed. There are never more than max_strangers strangers.
+// So silent strangers, however many connect, cannot keep members of the cluster out.
+//
+// `budget` counts the memory of accepted links: the links themselves, messages that have
 // arrived in part, and bytes that peers have not read yet. A message for which there is
-// no room is read and discarded, and answered by MSG_ERROR (REASON_NO_ROOM, or that it will
-// never fit). A peer that stops in the middle of a message, or reads nothing of what
-// waits for it, is closed after stall_timeout_ns. While others are refused because there
-// is no room, a peer that holds much and moves little is closed after 5 s. When there is no
-// room for more answers, the peer with the most unread answers is closed.
+// no room is read and discarded, and answered by MSG_ERROR (with REASON_NO_ROOM, or a
+// text that it will never fit). If a peer stops in the middle of a message, or reads none
+// of the bytes that wait for it, its link is closed after stall_timeout_ns. If a peer's
+// link holds much memory and transfers few bytes, it is closed after slow_timeout_ns
+// while other peers are refused for lack of room. When there is no room for more answers,
+// the link with the most unread answers is closed.
 //
 // The loop is libuv's. The first van of a process ignores SIGPIPE, unless the program has
 // its own handler: writing to a closed socket then fails instead of ending the process. A
@@ -36,8 +40,8 @@
 // A van that listens on 0.0.0.0 or [::] gives out the address of this machine's default
 // route (os/route.h).
 //
-// Bulk data is read straight to where the handler's `place` says, and sent straight from
-// the sender's memory.
+// Bulk data is received directly into the memory that the handler's `place` returns, and
+// sent directly from the sender's memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_TCP_H

@@ -1,5 +1,5 @@
-// Reads the text of addresses. A wrong address is refused here, with the reason, before
-// anything is looked up or opened.
+// Reads the text of addresses. A wrong address is refused here, with the reason, before a
+// name is looked up or a socket is opened.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tcp_address.h"

@@ -18,8 +18,8 @@ struct tcp_address {
     uint16_t port;
 };
 
-// Parses "tcp://HOST:PORT", "tcp://[::1]:PORT" or "unix:///PATH". TUG_EUSAGE says what is
-// wrong with the text.
+// Parses "tcp://HOST:PORT", "tcp://[::1]:PORT" or "unix:///PATH". Returns TUG_EUSAGE,
+// with the mistake in *e, if the text is not an address.
 int tcp_address_read(struct tcp_address *ret, const char *text, struct err *e);
 // Checks each address of a list with commas.
 int tcp_address_check(const char *list, struct err *e);

@@ -1,5 +1,5 @@
-// The states of a link, and what holds of a van between two rounds, asserted after each
-// round in builds with assertions.
+// Defines which state of a link may follow another one. In builds with assertions, also
+// asserts the invariants of a van after each round.
 //
 // No assertion depends on what a peer sends.
 //
@@ -75,7 +75,8 @@ static void ended_link_is_listed(const struct tcp_link *l, struct counted *all)
     all->ended += l->ended;
 }
 
-// The queued bytes are those of the segments and of the encrypted block on its way.
+// The queued bytes are those of the segments, and those of the encrypted block that libuv
+// is sending.
 static void queue_adds_up(const struct tcp_link *l)
 {
     uint64_t bytes = l->cipher != NULL ? l->in_flight : 0;

@@ -1,4 +1,4 @@
-// The invariants of a van: each is broken once. And the table of a link's states.
+// Breaks each invariant of a van once, and tests the table of a link's states.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/broken.h"

@@ -10,13 +10,14 @@
 
 #define PAUSE_MIN (SECOND_NS / 500)
 #define PAUSE_MAX SECOND_NS
-// The longest pause for a list of several machines, one of which will take over.
+// The longest pause for a list of several machines, one of which takes over when another
+// fails.
 #define PAUSE_LIST_MAX (SECOND_NS / 4)
 #define ATTEMPT_MIN SECOND_NS // the time for one address while other addresses wait
-// The time for one address in a list of several machines, one of which may have vanished.
+// The time for one address in a list of several machines, some of which may be down.
 #define ATTEMPT_MAX (3 * SECOND_NS)
 
-// A name being looked up; it may outlive the link.
+// The lookup of a name; it may outlive the link.
 struct tcp_lookup {
     uv_getaddrinfo_t req;
     struct tcp_link *link;
@@ -52,7 +53,7 @@ static void give_up(struct tcp_link *l, const struct err *why)
     double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
     bool final = why->code == TUG_EUSAGE || why->code == TUG_EDATA;
     int code = final ? why->code : TUG_EIO;
-    // Whether the reason begins with the address, which then need not be named again.
+    // If the reason begins with the address, the error does not name the address again.
     bool named = strncmp(why->text, d->list, strlen(d->list)) == 0;
     char tries[64] = "";
     if (d->tries > 0)
@@ -131,8 +132,8 @@ static void tcp_link_failed(struct tcp_link *l, int status)
 {
     struct err e;
     const char *hint = "";
-    // The listener that refused the token has ended. So the time for a valid token begins
-    // anew with the next listener.
+    // The listener that refused the token has ended. So the time in which the token must
+    // become valid begins again with the next listener.
     if (l->dial->unproven_rest == l->dial->rest)
         l->dial->unproven_since = 0;
     if (status == UV_ECONNREFUSED)

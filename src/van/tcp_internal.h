@@ -10,9 +10,10 @@
 //   tcp_limits.c  strangers, slow peers, and the budget of all links
 //   tcp_check.c   the states of a link, and invariants, for builds with assertions
 //
-// A link outlives its sockets (connecting takes several), and a socket may outlive its
-// link: libuv closes it later, and its struct tcp_stream is freed then. Links are freed
-// between rounds only, so that no caller holds a freed one.
+// A link may have several sockets, because each attempt to connect uses a new one. A
+// socket may outlive its link: libuv closes the socket later, and then its struct
+// tcp_stream is freed. Links are freed only between rounds, so that no caller holds a
+// freed link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_TCP_INTERNAL_H
@@ -29,11 +30,12 @@
 #include "van/tcp_address.h"
 #include "van/tls_session.h"
 
-// The most bytes that one read takes from a link; messages are cut out of them one by
-// one. On plain links less is read at a time: once the head of a bulky message has
-// arrived, the rest of the message is read to where it belongs, and only the bytes that
-// came with the head are copied. TLS copies all bytes once more and decrypts the copy;
-// until then they lie in the second level cache.
+// A read takes at most TCP_INPUT_BYTES from a TLS link, and TCP_PLAIN_INPUT from a plain
+// link; messages are cut out of these bytes one by one. On a plain link, after the head
+// of a large message has arrived, and at least TCP_DIRECT_FROM bytes are missing, they
+// are read directly into their final memory, and only the bytes that came with the head
+// are copied. So less is read at a time, to copy less. TLS copies all bytes before it
+// decrypts them; the limit keeps them in the second level cache.
 enum {
     TCP_INPUT_BYTES = 128 << 10,
     TCP_PLAIN_INPUT = 64 << 10,
@@ -236,7 +238,8 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final);
 // wrong.
 void tcp_dial_unproven(struct tcp_link *l, struct err *why);
 void tcp_dial_free(struct tcp_link *l);
-// Returns 0 if plain TCP with that address is allowed, else TUG_EUSAGE and a sentence.
+// Returns 0 if plain TCP with this address is allowed; otherwise sets *e and returns
+// TUG_EUSAGE.
 int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
                       const char *what, struct err *e);
 

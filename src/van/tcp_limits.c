@@ -1,9 +1,10 @@
 // Limits for peers: the number of strangers, the order in which links are closed to make
 // room for others, and the time after which a peer is too slow.
 //
-// When a node is full, strangers are closed first. If no strangers are left, a few new
-// peers are accepted on trial, in a reserve, until the handshake has shown their role.
-// Then a link of a lesser role is closed for such a peer, or else the peer's own link.
+// When a node is full, the links of strangers are closed first. If there are no
+// strangers, a few new peers are accepted on trial, in a reserve of descriptors, until
+// the handshake has shown their role. Then a link of lower rank is closed to make room
+// for such a peer; if there is no such link, the peer's own link is closed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
@@ -16,7 +17,8 @@
 
 enum {
     STRANGERS_MAX = 1024,
-    // Descriptors that are kept free for files, saves and the next connection.
+    // The least and the greatest number of descriptors that are kept free for files,
+    // saves and the next connection.
     RESERVE_MIN = 16,
     RESERVE_MAX = 256,
     TRIALS = RESERVE_MIN / 2,
@@ -94,9 +96,9 @@ static bool drop_stranger(struct tcp_van *v)
     return true;
 }
 
-// Counts the used descriptors: all below `next`, the lowest free number, and the links
-// above it. (There are some if lower descriptors were closed.) Does not walk the links if
-// `next` is far from the limit.
+// Counts the used descriptors: all below `next`, the lowest free number, and those of
+// links above `next`. (Links have greater descriptors if lower ones were closed later.)
+// Does not look at the links if there are fewer than a quarter of the limit.
 static uint64_t descriptors_used(const struct tcp_van *v, int next, uint64_t limit)
 {
     uint64_t used = (uint64_t)next;
@@ -133,7 +135,8 @@ static bool is_full(const struct tcp_van *v, const struct tcp_stream *s,
            !budget_fits(v->options.budget, BUDGET_LINKS, link_bytes(v));
 }
 
-// Closes a link because it costs too much. Tells the handler by `refused`.
+// Closes a link because it uses too much memory, or because its place is needed. Reports
+// this to the handler by `refused`.
 static void close_for(struct tcp_link *l, const struct err *why)
 {
     const struct tcp_van *v = l->van;
@@ -155,10 +158,9 @@ static enum wire_from rank(const struct tcp_link *l)
 }
 
 // Returns whether a link may be closed to make room for a peer with `right`. A link that
-// has not joined and has been silent for some time is closed for any peer, because it
-// could have joined already; that time is shorter than the time for which a new peer
-// keeps trying. New strangers are not closed, because they may be about to prove their
-// role.
+// has not joined and has been silent for half of slow_timeout_ns may be closed for any
+// peer, because it has had the time to join; a new peer keeps trying for longer than this
+// time. New strangers are not closed, because they may be about to prove their role.
 static bool goes_for(const struct tcp_link *l, enum wire_from right)
 {
     bool idle = l->van->now - l->last_byte >= l->van->options.slow_timeout_ns / 2;
@@ -227,7 +229,7 @@ void tcp_limits_say_full(const struct tcp_van *v, struct err *ret)
 {
     err_set(ret, TUG_EIO, "this node already has %u links, as many as its limits allow",
             v->n_accepted - 1);
-    if (v->options.max_links == UINT32_MAX) // the limit is that on descriptors or memory
+    if (v->options.max_links == UINT32_MAX) // the limit of descriptors or memory was hit
         err_limit(ret, descriptors_left() < RESERVE_MAX ? EMFILE : 0);
 }
 

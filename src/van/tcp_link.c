@@ -14,8 +14,8 @@ enum {
     LINGER_NS = 1000000000,
     KEEPALIVE_S = 30,
     // A link breaks if the peer's system has not acknowledged sent bytes for this long;
-    // by default the kernel tries for a quarter of an hour. A stopped process must not
-    // lose its links: its system acknowledges until its buffers are full.
+    // by default the kernel tries for a quarter of an hour. A stopped process keeps its
+    // links for longer, because its system acknowledges bytes until its buffers are full.
     UNANSWERED_MS = 30000,
     UNIX_SEND_BYTES = 2 << 20, // size of a Unix socket's send buffer
     ALERT = 0x15,              // the first byte of a TLS alert
@@ -120,7 +120,8 @@ void tcp_link_open(struct tcp_link *l)
     tcp_link_becomes(l, LINK_OPEN);
     l->opened = true;
     if (v->options.prover != NULL)
-        // The peer has shown who it is, so it is not a stranger any more.
+        // The handshake has proven the peer's role, so the peer is not a stranger any
+        // more.
         tcp_limits_known(l);
     if (!l->accepted)
         l->due = VAN_NEVER;
@@ -291,8 +292,9 @@ static void read_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 // ---------------------------------------------------------------- opening
 
-// Selects cubic. The kernel's default congestion control may be one for long distances
-// (bbr), which reaches a third of cubic's rate within a machine.
+// Sets the options of a TCP socket. Within a machine it selects the congestion control
+// cubic, because the kernel's default may be one for long distances (bbr), which reaches
+// a third of cubic's rate there.
 static void set_options(struct tcp_link *l)
 {
     static const char cubic[] = "cubic";
@@ -321,7 +323,7 @@ static void set_unix_options(struct tcp_link *l)
     uv_send_buffer_size(&l->stream->handle, &bytes);
 }
 
-// Asks the system which user's process is at the other end of a Unix socket.
+// Asks the system for the user of the process at the other end of a Unix socket.
 static int look_at_user(struct tcp_link *l, struct err *e)
 {
     uv_os_fd_t fd;
@@ -342,8 +344,9 @@ static int look_at_user(struct tcp_link *l, struct err *e)
     return 0;
 }
 
-// Notes the addresses of both ends. Returns false if the socket is connected to itself,
-// which happens when a process keeps dialling a local port without a listener.
+// Sets the link's kind and peer from the addresses of its ends, and whether both ends are
+// on this machine. Returns false if the socket is connected to itself, which happens when
+// a process keeps dialling a local port without a listener.
 static bool look_at_ends(struct tcp_link *l)
 {
     struct sockaddr_storage here, there;

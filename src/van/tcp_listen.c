@@ -1,5 +1,5 @@
-// Listening: turns an address into a socket and into the address that peers are told, and
-// accepts links.
+// Listening: makes a socket for an address, finds the address by which peers reach the
+// socket, and accepts links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

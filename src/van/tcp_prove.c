@@ -1,5 +1,5 @@
-// The handshake on a link of the tcp van: gives handshake.h the facts of the socket and
-// sends its messages.
+// The handshake on a link of the tcp van: passes the facts about the socket to the
+// functions of handshake.h, and sends the messages that they make.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "van/tcp_internal.h"
 
-// The longest message of a peer that has proven nothing: a knock, or an error.
+// The longest message of a peer that has not proven its role: a knock, or an error.
 enum { UNPROVEN_BYTES = 8 << 10 };
 
 static void numbers_of(const struct tcp_link *l, char ret[VAN_ADDRESS_MAX])

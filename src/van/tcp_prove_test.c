@@ -241,7 +241,8 @@ static void test_unix_socket(void **state)
     unlink(address + 7);
 }
 
-// The role of a peer is that of its certificate, whatever role it claims in KNOCK.
+// A peer has claimed a role in KNOCK, and its certificate names a role. It gets the one with
+// fewer rights.
 static void test_certificates(void **state)
 {
     static const struct {
@@ -282,7 +283,7 @@ static void test_certificates(void **state)
         static const uint8_t none[MAC_BYTES];
         struct van_trust there = van_trust(dialler.v, dialler.link);
         assert_int_equal(there.role,
-                         WIRE_SERVER); // the listener has claimed another role
+                         WIRE_SERVER); // the role in the listener's certificate
         assert_memory_not_equal(there.certificate, none, MAC_BYTES);
         close_ends();
         tls_close(tls[0]);

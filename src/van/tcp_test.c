@@ -82,7 +82,7 @@ static void count_release(void *ctx)
     ++*(int *)ctx;
 }
 
-// The first address of a list that works is taken, whatever is wrong with the others.
+// A dial uses the first address of its list that works, whatever fails for the other addresses.
 static void test_lists_of_addresses(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Makes keys and certificates into one OpenSSL context for both ends of links. Mistakes
-// in them are found here, with the name of the file, and not by the first peer.
+// Loads keys and certificates into one OpenSSL context, for links that this node opens or
+// accepts. Mistakes in the files are reported here, with the name of the file, and not
+// later by the first peer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tls.h"

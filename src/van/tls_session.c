@@ -170,8 +170,8 @@ static bool is_alert_about_certificate(int reason)
     }
 }
 
-// Sends an alert to a peer that does not speak TLS, which OpenSSL does not answer. The
-// alert tells a node without certificates that TLS is needed.
+// Sends an alert to a peer that does not speak TLS, because OpenSSL does not answer such
+// a peer. From the alert, a node without certificates learns that it needs TLS.
 static void say_tls(struct tls_session *s)
 {
     static const char alert[] = {0x15, 3, 3, 0, 2, 2, SSL_AD_PROTOCOL_VERSION};

@@ -30,12 +30,13 @@ void tls_session_close(struct tls_session *s); // NULL is fine
 void tls_session_feed(struct tls_session *s, const void *bytes, size_t n);
 
 // Returns 0 when the peer has shown a certificate of the CA and has accepted ours;
-// TLS_MORE if more bytes must be received first; or TUG_EDATA with what is wrong.
+// TLS_MORE if more bytes must be received first; or TUG_EDATA, with the reason in *e.
 int tls_session_shake(struct tls_session *s, struct err *e);
 
-// Gets, after the handshake, the role that the peer's certificate names (WIRE_OPERATOR if
-// it names none), its fingerprint (SHA-256), and a number that both ends share with no
-// other session. Returns TUG_EDATA if the role is not one of tug's.
+// After the handshake, gets the role in the peer's certificate (WIRE_OPERATOR if the
+// certificate names no role), the certificate's fingerprint (SHA-256), and a number that
+// is the same at both ends and different in each session. Returns TUG_EDATA if the role
+// is not one of tug's.
 int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,
                      uint8_t ret_certificate[32], uint8_t ret_channel[32], struct err *e);
 

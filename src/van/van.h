@@ -1,20 +1,21 @@
 // The van carries messages between nodes. tcp.h implements it: TCP (IPv4, IPv6) and Unix
 // sockets on libuv, TLS 1.3 with mutual authentication. Tests have two more vans
-// (tests/kit): inproc, between threads of one process, and sim, a network in virtual time
-// with delay, loss, duplication, reordering, partitions and crashes from a seed.
+// (tests/kit): inproc, between threads of one process, and sim, a network in virtual
+// time, whose delays, losses, duplications, reorderings, partitions and crashes depend on
+// a seed.
 //
 // A van belongs to one node and serves one handler. The code above it (members, clients,
 // shards, the scheduler) does no I/O and reads no clock: the van calls it with messages
 // and the time. The time never goes back.
 //
 // Links. A link is one connection to another node's van. van_connect returns a link at
-// once; the van calls `opened` when the link can be used, or `closed` with the reason why
-// it cannot: it tries to connect, with back-off, until the timeout has passed, and the
-// reason names the address, the failure and the time that the attempts took. A broken
-// link is closed for good; a caller that still needs the peer connects again. Messages of
-// a link arrive in order (sim: only if the seed says so) and at most once (likewise).
-// When a link breaks, messages may be lost, and `closed` is called on both ends. A link's
-// number is never used again.
+// once. The van then tries to connect, with back-off, until the timeout has passed. It
+// calls `opened` when the link can be used. If all attempts fail, it calls `closed` with
+// a reason, which names the address, the failure and the time that the attempts took. A
+// broken link never works again; a caller that still needs the peer connects again.
+// Messages of a link arrive in order and at most once; in sim a seed may reorder and
+// repeat them. When a link breaks, messages may be lost, and `closed` is called on both
+// ends. A link's number is never used again.
 //
 // Threads. A van belongs to the thread that calls van_poll. All functions and handlers
 // run on that thread; only van_wake may be called from others. Handlers may call any
@@ -22,8 +23,9 @@
 // the handler.
 //
 // Blocking. Only van_poll waits. van_send queues the bytes that the system does not take
-// at once: a caller that sends without end has to look at van_queued. Reading never
-// stops: the sender of requests limits how many are open.
+// at once; a caller that sends many messages has to check van_queued. A van never stops
+// reading; so the sender of requests has to limit the number of requests without an
+// answer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_VAN_H
@@ -66,9 +68,9 @@ struct van_message {
 
 // The identity of the peer, as the van knows it before the first message.
 struct van_trust {
-    enum wire_role role;     // the greatest role that the peer may act in (wire_may)
+    enum wire_role role;     // the role whose messages the peer may send (wire_may)
     uint8_t certificate[32]; // fingerprint of the peer's certificate; zeros: none
-    // A number that both ends have for this link and no other link has.
+    // A number that is the same at both ends and different on each link.
     uint8_t binding[32];
 };
 
@@ -96,19 +98,19 @@ struct van_handler {
     // without an error. Not called after van_close_link.
     void (*closed)(void *ctx, van_link link, const struct err *why, uint64_t now);
 
-    // Does the handler's timed work and returns the time at which it must be called again
-    // at the latest (VAN_NEVER: after the next message). Called after each round of
+    // Does the handler's timed work, and returns the latest time at which the van must
+    // call tick again (VAN_NEVER: after the next message). Called after each round of
     // messages.
     uint64_t (*tick)(void *ctx, uint64_t now);
 
-    // Reports that a peer was refused, or that its link was closed because it cost too
-    // much: why->text names the peer and the reason.
+    // Reports that a peer was refused, or that its link was closed because it used too
+    // much memory or its place was needed: why->text names the peer and the reason.
     void (*refused)(void *ctx, const struct err *why, uint64_t now);
 };
 
 // Memory of a body that is being sent. `release` is called once, when the van no longer
-// needs the memory (the body was sent, or the link has ended), maybe before van_send
-// returns. If van_send gets NULL, it copies the body at once.
+// needs the memory (the body was sent, or the link has ended), possibly before van_send
+// returns. Without a van_release, van_send copies the body at once.
 struct van_release {
     void (*release)(void *ctx);
     void *ctx;
@@ -149,7 +151,7 @@ struct van {
 };
 
 // Listens. Addresses: "tcp://HOST:PORT" (port 0: a free port; [::1] for IPv6),
-// "unix:///PATH"; in tests "inproc://NAME", "sim://NAME". *ret is the address for peers.
+// "unix:///PATH"; in tests "inproc://NAME", "sim://NAME". Peers connect to *ret.
 // Fails with TUG_EIO, naming the address, the reason and the remedy, or with TUG_EUSAGE
 // if `address` is not an address.
 static inline int van_listen(struct van *v, const char *address,
@@ -159,9 +161,9 @@ static inline int van_listen(struct van *v, const char *address,
 }
 
 // Connects, and tries again until timeout_ns have passed. On tcp `address` may be a list
-// with commas, as of a node that listens on a Unix socket and on TCP; the addresses are
-// tried in the order of the list. Errors arrive through `closed`, never inside this call.
-// Returns 0 if memory is out.
+// with commas, for example if a node listens on a Unix socket and on TCP; the addresses
+// are tried in the order of the list. Errors arrive through `closed`, never inside this call.
+// Returns 0 if there is no memory.
 static inline van_link van_connect(struct van *v, const char *address,
                                    uint64_t timeout_ns)
 {
@@ -190,8 +192,8 @@ static inline uint64_t van_queued(const struct van *v, van_link link)
     return v->ops->queued(v, link);
 }
 
-// Returns the peer's address for messages, as "tcp://10.0.0.7:40112"; valid until the
-// link closes.
+// Returns the peer's address for logs and errors, for example "tcp://10.0.0.7:40112". It
+// is valid until the link closes.
 static inline const char *van_peer(const struct van *v, van_link link)
 {
     return v->ops->peer(v, link);
@@ -231,7 +233,7 @@ static inline uint64_t van_heard(const struct van *v, van_link link)
 }
 
 // Keeps the body (unless it was placed) until the returned pointer is given to
-// van_unkeep; called inside `message`. Returns NULL if memory is out or there is no body.
+// van_unkeep; called inside `message`. Returns NULL if there is no memory or no body.
 static inline void *van_keep(struct van *v, struct van_message *m)
 {
     return v->ops->keep(v, m);
