@@ -60,23 +60,13 @@ static void start_servers(void)
 
 static int begin_test(void **state)
 {
-    kit_etcd_or_skip();
-    if (cluster_setup(state) != 0)
-        return -1;
-    setenv("TUG_TOKEN",
-           "operator:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-           1);
-    files_remove(files_in("etcd"));
     dead_seconds = 30;
-    kit_etcd_start(&etcd);
-    return 0;
+    return cluster_setup_etcd(&etcd, state);
 }
 
 static int end_test(void **state)
 {
-    kit_etcd_kill(&etcd);
-    etcd = (struct kit_etcd){0};
-    return cluster_teardown(state);
+    return cluster_teardown_etcd(&etcd, state);
 }
 
 // ---------------------------------------------------------------- a training

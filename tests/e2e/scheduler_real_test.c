@@ -173,24 +173,14 @@ static void etcd_in_async(void **state)
 
 static int begin_etcd(void **state)
 {
-    kit_etcd_or_skip();
-    if (cluster_setup(state) != 0)
-        return -1;
-    setenv("TUG_TOKEN",
-           "operator:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-           1);
-    files_remove(files_in("etcd"));
-    kit_etcd_start(&etcd);
     in_etcd = true;
-    return 0;
+    return cluster_setup_etcd(&etcd, state);
 }
 
 static int end_etcd(void **state)
 {
     in_etcd = false;
-    kit_etcd_kill(&etcd);
-    etcd = (struct kit_etcd){0};
-    return cluster_teardown(state);
+    return cluster_teardown_etcd(&etcd, state);
 }
 
 static double quiet_run(void)

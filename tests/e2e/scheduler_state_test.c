@@ -191,9 +191,7 @@ static void test_refused_at_the_first_address(void **state)
     char list[64];
     unsigned ports[] = {cluster_free_port(), cluster_free_port() + 1};
     (void)state;
-    setenv("TUG_TOKEN",
-           "operator:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-           1);
+    cluster_set_token();
     snprintf(list, sizeof(list), "127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[1]);
     cluster_start("other", "scheduler --cluster other --port %u --servers 1 --workers 0",
                   ports[0]);

@@ -117,6 +117,31 @@ int cluster_teardown(void **state)
     return all_ended(LEAVE_SECONDS) ? 0 : -1;
 }
 
+void cluster_set_token(void)
+{
+    setenv("TUG_TOKEN",
+           "operator:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+           1);
+}
+
+int cluster_setup_etcd(struct kit_etcd *etcd, void **state)
+{
+    kit_etcd_or_skip();
+    if (cluster_setup(state) != 0)
+        return -1;
+    cluster_set_token();
+    files_remove(files_in("etcd"));
+    kit_etcd_start(etcd);
+    return 0;
+}
+
+int cluster_teardown_etcd(struct kit_etcd *etcd, void **state)
+{
+    kit_etcd_kill(etcd);
+    *etcd = (struct kit_etcd){0};
+    return cluster_teardown(state);
+}
+
 void cluster_none_left(void)
 {
     if (!all_ended(LEAVE_SECONDS))

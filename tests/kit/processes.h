@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "kit/command.h"
+#include "kit/etcd.h"
 
 // A deadline in seconds that is longer than anything takes on a busy machine, so only
 // processes that hang reach it.
@@ -21,6 +22,11 @@ int cluster_begin(void **state);
 int cluster_end(void **state);
 int cluster_setup(void **state);
 int cluster_teardown(void **state);
+// The same with cluster_set_token() and an empty etcd; skips the test if etcd is not installed.
+int cluster_setup_etcd(struct kit_etcd *etcd, void **state);
+int cluster_teardown_etcd(struct kit_etcd *etcd, void **state);
+// Gives the processes that are started later the same operator's token.
+void cluster_set_token(void);
 #define cluster_test(f)                                                                  \
     cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
 

@@ -23,20 +23,6 @@ static size_t cell_end(const struct dealt *x, size_t cell)
     return cell + 1 < x->n ? x->cells[cell + 1].at : x->len;
 }
 
-// Returns the end of the chunk that begins at `at`: just after the last newline in its
-// first CHUNK_BYTES bytes. If these have no newline, it is just after the next newline;
-// without one, it is `end`.
-static size_t chunk_end(const struct dealt *x, size_t at, size_t end)
-{
-    if (end - at <= CHUNK_BYTES)
-        return end;
-    const char *text = x->text + at;
-    const char *stop = memrchr(text, '\n', CHUNK_BYTES);
-    if (stop == NULL)
-        stop = memchr(text + CHUNK_BYTES, '\n', end - at - CHUNK_BYTES);
-    return stop != NULL ? (size_t)(stop - x->text) + 1 : end;
-}
-
 static int dealt_next(struct intake *base, struct chunk **ret, struct err *e)
 {
     struct dealt_intake *in = (void *)base;
@@ -56,7 +42,7 @@ static int dealt_next(struct intake *base, struct chunk **ret, struct err *e)
     if (c == NULL)
         return err_nomem(e, "a chunk of text");
     *c = (struct chunk){.text = x->text + in->at,
-                        .len = chunk_end(x, in->at, cell_end(x, last)) - in->at,
+                        .len = chunk_length(x->text + in->at, cell_end(x, last) - in->at),
                         .number = in->number++,
                         .file = file,
                         .line = in->line,

@@ -23,21 +23,6 @@ struct piece_intake {
     uint64_t line;
 };
 
-// Returns the end of the chunk that begins at `at`: just after the last newline in its
-// first CHUNK_BYTES bytes. If these have no newline, it is just after the next newline;
-// without one, it is the end of the text.
-static size_t chunk_end(const struct piece_text *c, size_t at)
-{
-    size_t left = c->len - at;
-    if (left <= CHUNK_BYTES)
-        return c->len;
-    const char *text = c->text + at;
-    const char *end = memrchr(text, '\n', CHUNK_BYTES);
-    if (end == NULL)
-        end = memchr(text + CHUNK_BYTES, '\n', left - CHUNK_BYTES);
-    return end != NULL ? (size_t)(end - c->text) + 1 : c->len;
-}
-
 // Cuts rows in memory into chunks.
 static int rows_next(struct piece_intake *in, struct chunk **ret, struct err *e)
 {
@@ -68,22 +53,23 @@ static int piece_next(struct intake *base, struct chunk **ret, struct err *e)
     struct piece_intake *in = (void *)base;
     if (in->piece.rows != NULL)
         return rows_next(in, ret, e);
-    size_t at = in->at, end = chunk_end(&in->piece, at);
+    const char *text = in->piece.text + in->at;
+    size_t len = chunk_length(text, in->piece.len - in->at);
     *ret = NULL;
-    if (end == at)
+    if (len == 0)
         return 0;
     struct chunk *c = mem_alloc(sizeof *c);
     if (c == NULL)
         return err_nomem(e, "a chunk of text");
-    *c = (struct chunk){.text = in->piece.text + at,
-                        .len = end - at,
+    *c = (struct chunk){.text = text,
+                        .len = len,
                         .number = in->number++,
                         .file = in->file,
                         .line = in->line,
-                        .offset = in->piece.offset + at,
+                        .offset = in->piece.offset + in->at,
                         .layout = in->layout};
     in->line += count_lines(c->text, c->len);
-    in->at = end;
+    in->at += len;
     *ret = c;
     return 0;
 }

@@ -19,6 +19,19 @@ static inline uint64_t count_lines(const char *text, size_t len)
     return n;
 }
 
+// Returns the length of the first chunk of the text: it ends just after the last newline in
+// the first CHUNK_BYTES bytes. If these have no newline, it ends just after the next
+// newline; without one, it ends with the text.
+static inline size_t chunk_length(const char *text, size_t len)
+{
+    if (len <= CHUNK_BYTES)
+        return len;
+    const char *end = memrchr(text, '\n', CHUNK_BYTES);
+    if (end == NULL)
+        end = memchr(text + CHUNK_BYTES, '\n', len - CHUNK_BYTES);
+    return end != NULL ? (size_t)(end - text) + 1 : len;
+}
+
 // Returns the begin of the first line that is longer than `max` bytes without its
 // newline; `len` if there is none. Stops as soon as the remaining text is too short for
 // such a line.
