@@ -87,6 +87,7 @@ static const char *words_of(const char *out, const char *more)
 static void test_leaders_are_killed(void **state)
 {
     (void)state;
+    kit_etcd_or_skip();
     const char *train = words_of("many", "--mode sync");
     start_both(train);
     start_servers();
@@ -147,6 +148,7 @@ static void check_run_ends(int which)
 static void test_long_silence_of_etcd(void **state)
 {
     (void)state;
+    kit_etcd_or_skip();
     dead_seconds = 3;
     const char *train = words_of("silent", "--mode sync");
     start_run(train);
@@ -163,6 +165,7 @@ static void test_long_silence_of_etcd(void **state)
 static void test_leader_with_driver_is_woken(void **state)
 {
     (void)state;
+    kit_etcd_or_skip();
     const char *train = words_of("woken", "--mode sync");
     start_run(train);
     cluster_signal(name_of(0), SIGSTOP);
@@ -201,6 +204,7 @@ static void stop_all(int which)
 static void test_takeover_is_quick(void **state)
 {
     (void)state;
+    kit_etcd_or_skip();
     start_both("");
     start_servers();
     cluster_await(name_of(0), "all have joined");
@@ -222,6 +226,7 @@ static void test_takeover_is_quick(void **state)
 static void test_woken_leader_is_silent(void **state)
 {
     (void)state;
+    kit_etcd_or_skip();
     start_both("");
     start_servers();
     cluster_await(name_of(0), "all have joined");
@@ -242,6 +247,7 @@ static void test_woken_leader_is_silent(void **state)
 static void test_certificates(void **state)
 {
     (void)state;
+    kit_etcd_or_skip();
     kit_etcd_kill(&etcd);
     files_remove(files_in("etcd"));
     tug_ends(0, "cert ca");

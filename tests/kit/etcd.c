@@ -16,7 +16,7 @@
 #include "kit/ports.h"
 #include "kit/test.h"
 
-static bool is_there(void)
+bool kit_etcd_is_there(void)
 {
     char path[4096];
     snprintf(path, sizeof(path), "%s", getenv("PATH") != NULL ? getenv("PATH") : "");
@@ -29,7 +29,7 @@ static bool is_there(void)
 
 void kit_etcd_or_skip(void)
 {
-    if (!is_there())
+    if (!kit_etcd_is_there())
         skip_because("etcd is not there: etcd-server");
 }
 

@@ -4,6 +4,7 @@
 #ifndef TUG_KIT_ETCD_H
 #define TUG_KIT_ETCD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct kit_etcd {
@@ -14,7 +15,10 @@ struct kit_etcd {
     pid_t pid;         // 0: etcd does not run
 };
 
-// Skips the test if etcd is not installed.
+bool kit_etcd_is_there(void); // whether etcd is installed
+
+// Skips the test if etcd is not installed. Only a test may call it: cmocka takes a skip in a
+// set-up for a failure.
 void kit_etcd_or_skip(void);
 
 // Starts etcd in the folder of the test; its data is in `etcd`, its log in `etcd.log`.

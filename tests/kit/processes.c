@@ -126,12 +126,12 @@ void cluster_set_token(void)
 
 int cluster_setup_etcd(struct kit_etcd *etcd, void **state)
 {
-    kit_etcd_or_skip();
     if (cluster_setup(state) != 0)
         return -1;
     cluster_set_token();
     files_remove(files_in("etcd"));
-    kit_etcd_start(etcd);
+    if (kit_etcd_is_there())
+        kit_etcd_start(etcd);
     return 0;
 }
 

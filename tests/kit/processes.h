@@ -22,7 +22,7 @@ int cluster_begin(void **state);
 int cluster_end(void **state);
 int cluster_setup(void **state);
 int cluster_teardown(void **state);
-// The same with cluster_set_token() and an empty etcd; skips the test if etcd is not installed.
+// The same with cluster_set_token() and, if etcd is installed, with an empty etcd.
 int cluster_setup_etcd(struct kit_etcd *etcd, void **state);
 int cluster_teardown_etcd(struct kit_etcd *etcd, void **state);
 // Gives the processes that are started later the same operator's token.
