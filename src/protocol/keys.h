@@ -68,11 +68,11 @@ struct keys_wire {
 
 // Decodes n keys and cuts them into runs. *ret is valid as long as the span, the lists
 // and the scratch memory are unchanged. Returns TUG_EUSAGE if the span's length does not
-// fit n, partitions do not ascend, or the list is unknown.
+// fit n, the keys are not sorted by partition, or the list is unknown.
 int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys_wire *w,
               enum wire_space space, struct keys *ret, struct err *e);
 
-// Checks that no key occurs twice (else TUG_EUSAGE).
+// Returns TUG_EUSAGE if a key occurs twice.
 int keys_check_distinct(struct keys_scratch *s, const struct keys *k, struct err *e);
 
 #endif

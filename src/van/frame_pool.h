@@ -23,7 +23,7 @@ struct frame_pool {
     struct budget *budget;
 };
 
-// Returns at least `bytes` bytes, aligned to 64; NULL if memory is out.
+// Returns a block of at least `bytes` bytes, aligned to 64; NULL if there is no memory.
 void *frame_pool_take(struct frame_pool *p, uint64_t bytes);
 void frame_pool_give(struct frame_pool *p, void *memory); // NULL is fine
 uint64_t frame_pool_size(const void *memory); // the bytes requested from frame_pool_take

@@ -17,8 +17,8 @@ struct mac_part {
 
 // Computes the code of `parts`. `what` names the purpose of the code, so that a code made
 // for one purpose is never valid for another. Each part is hashed with its length.
-// Returns false if memory is out or the parts are too long (over 1 KiB in all); *ret is
-// then random, so that it proves nothing.
+// Returns false if there is no memory or the parts are too long (over 1 KiB in all); *ret
+// is then random, so that it proves nothing.
 bool mac(uint8_t ret[MAC_BYTES], const uint8_t key[MAC_BYTES], const char *what,
          const struct mac_part *parts, unsigned n);
 

@@ -64,7 +64,7 @@ static void give_up(struct tcp_link *l, const struct err *why)
     tcp_link_fail(l, &e);
 }
 
-// Takes the next address of the list, or, after the last, the first.
+// Takes the next address of the list; after the last address, takes the first one.
 static int take_address(struct tcp_link *l, struct err *e)
 {
     struct tcp_dial *d = l->dial;

@@ -31,11 +31,11 @@
 #include "van/tls_session.h"
 
 // A read takes at most TCP_INPUT_BYTES from a TLS link, and TCP_PLAIN_INPUT from a plain
-// link; messages are cut out of these bytes one by one. On a plain link, after the head
-// of a large message has arrived, and at least TCP_DIRECT_FROM bytes are missing, they
-// are read directly into their final memory, and only the bytes that came with the head
-// are copied. So less is read at a time, to copy less. TLS copies all bytes before it
-// decrypts them; the limit keeps them in the second level cache.
+// link; messages are cut out of these bytes one by one. On a plain link, if the head of a
+// message has arrived and at least TCP_DIRECT_FROM bytes of the body are missing, the
+// missing bytes are read directly into their final memory. Only the bytes that came with
+// the head are copied, and the smaller limit keeps them few. TLS copies all bytes before
+// it decrypts them; its limit lets them stay in the second level cache until then.
 enum {
     TCP_INPUT_BYTES = 128 << 10,
     TCP_PLAIN_INPUT = 64 << 10,

@@ -342,8 +342,8 @@ static void roles(struct vans *w)
     assert_int_equal(b->closed, FULL + 1);
 }
 
-// The link of a silent tool is closed for another peer. Countless silent strangers cannot
-// prevent a peer from proving its role.
+// The link of a silent tool is closed to make room for another peer. Countless silent
+// strangers cannot prevent a peer from proving its role.
 static void silent(struct vans *w)
 {
     int fds[SILENT];

@@ -60,7 +60,8 @@ static void note_refusal(const struct tcp_link *l, const struct err *why)
         v->handler.refused(v->handler.ctx, &e, v->now);
 }
 
-// Sends the reason why a peer is refused to the peer, and passes it to the handler.
+// Refuses a peer: sends it the reason, passes the reason to the handler, and closes the
+// link.
 static void turn_away(struct tcp_link *l, const struct err *why)
 {
     struct msg_error m = wire_error(why);

@@ -327,7 +327,7 @@ static void test_max_links(void **state)
     close_pair(&p);
 }
 
-// Silent strangers' links are closed for new peers, the oldest first.
+// Silent strangers' links are closed to make room for new peers, the oldest first.
 static void test_strangers_make_room(void **state)
 {
     (void)state;

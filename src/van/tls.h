@@ -19,8 +19,8 @@ struct tls;
 // or is not signed by the CA, or the key does not belong to the certificate.
 int tls_open(struct tls **ret, const char *ca_file, const char *cert_file,
              const char *key_file, struct err *e);
-// Loads keys from one text with CA, certificate and key, as tug launch passes it to its
-// processes.
+// Loads keys from one text, which has the CA's certificate, the node's certificate and
+// its key. tug launch passes such a text to its processes.
 int tls_open_text(struct tls **ret, const char *pem, size_t n, struct err *e);
 void tls_close(struct tls *t); // no van may use t any more; NULL is fine
 
