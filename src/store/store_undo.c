@@ -121,11 +121,10 @@ static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
         s->left_out_key = b->keys[i];
     s->left_out = true;
     if (!s->told)
-        log_warn(
-            "table %s: the update of key %llu is left out, since its rule's state would "
-            "become infinite (its gradient is too large; clip gradients). This is said "
-            "once",
-            s->config.name, (unsigned long long)b->keys[i]);
+        log_warn("table %s: the update of key %llu is left out, because the rule's state "
+                 "would become infinite: the gradient is too large; clip gradients. This "
+                 "warning is given once",
+                 s->config.name, (unsigned long long)b->keys[i]);
     s->told = true;
     return true;
 }

@@ -512,7 +512,7 @@ static int lock_out(const struct train_config *c, int *ret_lock, struct err *e)
     while ((rc = lock_now(c, ret_lock, &why)) == TUG_EUSAGE && waits && now < until &&
            (c->interrupted == NULL || !atomic_load(c->interrupted))) {
         if (!told)
-            log_warn("waiting up to %d s for the scheduler before this one: %s",
+            log_warn("waiting up to %d s for the previous scheduler to end: %s",
                      OTHER_SECONDS, why.text);
         told = true;
         (void)poll(NULL, 0, LOOK_MS);

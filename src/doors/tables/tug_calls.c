@@ -136,7 +136,7 @@ static void tell_left_out(struct tug_client *c)
     log_warn(
         "%llu push%s of table %s, key %llu: the update was left out, because a state of "
         "its rule would become infinite (the gradient is too large: clip gradients). "
-        "This is said once",
+        "This warning is given once",
         (unsigned long long)x.left_out, PLURAL_ES(x.left_out),
         spec != NULL ? spec->config.name : "?", (unsigned long long)x.left_out_key);
 }
