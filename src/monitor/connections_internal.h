@@ -13,9 +13,9 @@
 
 enum {
     CONNECTIONS_MAX = 128,
-    // From this number of connections on, each new one closes an old one: the one that
-    // has waited longest without a complete request, or else the one that has been
-    // reading its answer for the longest time.
+    // From this number of connections on, each new connection closes an old one: the one
+    // that has waited longest without a complete request, or, if all have sent their
+    // requests, the one whose client has been reading its answer for the longest time.
     CONNECTIONS_CROWD = 96,
     CONNECTIONS_EVENTS_MAX = 16, // the greatest number of connections that read /events
     // Time limits in seconds: for an idle connection to send a whole request, for a peer

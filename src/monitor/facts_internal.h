@@ -1,5 +1,6 @@
-// Facts: the thread that asks the source for them, at most once a second and only while a
-// request waits for them or a client reads events; and the functions that read them.
+// Facts. A thread asks the source for facts, at most once a second, and only while a
+// request waits for facts or a client reads events. Other functions here read the members
+// of facts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_FACTS_INTERNAL_H

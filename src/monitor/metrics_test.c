@@ -103,8 +103,8 @@ static void tells_of_its_own_process_only(void **state)
     assert_null(strstr(all, "tug_table_rows")); // this process is not a server
 }
 
-// Prometheus drops all but one of samples that have the same labels. A worker has a node,
-// and a clock in each table, for each of its lanes.
+// Prometheus keeps only one of several samples that have the same labels. A worker has a
+// node for each of its lanes, and, in each table, a clock for each lane.
 static void tells_lanes_apart(void **state)
 {
     (void)state;

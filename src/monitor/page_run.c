@@ -274,7 +274,8 @@ static double add_owner(struct page_view *p, const json_t *owners, double id)
     return all;
 }
 
-// Returns false for a server that has left: it owns no partitions any more.
+// Returns whether the node is a server that may own partitions; a server that has left
+// owns none.
 static bool may_own(const json_t *n)
 {
     return strcmp(fact_text(n, "role"), "server") == 0 && !fact_true(n, "left");

@@ -43,7 +43,8 @@ static const json_t *same_loop(const json_t *loops, size_t place, const json_t *
 
 // ---------------------------------------------------------------- tables
 
-// There may be thousands of tables, so they are found by their keys, not by searching.
+// There may be thousands of tables. So they are looked up by key in an object, and not
+// searched for in an array.
 enum { KEY_MAX = 320 };
 
 static const char *key_of(const json_t *table, char ret[KEY_MAX])
@@ -526,8 +527,8 @@ void page_add_disks(struct page_view *p)
 {
     static const char *const names[] = {"disk of", "for",   "directory", "#free",
                                         "#size",   "#used", NULL};
-    // In a server's facts, the disks of its loops are the disks of the process, which are
-    // shown once.
+    // All loops of a server have the disks of its process, so a server's page shows these
+    // disks once.
     bool is_server = strcmp(fact_text(p->now, "role"), "server") == 0;
     const json_t *loops = is_server ? NULL : fact_at(p->now, "servers"), *loop;
     size_t i, n = json_array_size(fact_at(p->now, "disks"));

@@ -173,9 +173,9 @@ static void says_what_is_wrong(void **state)
     "{'pass': " pass ", 'loss': 0.4, 'auc': " auc ", 'valid': {'loss': " loss            \
     ", 'auc': " valid_auc "}}"
 
-// In each of these the verdict is bad although the run goes on: the loss is worse
-// than a guess, the loss has risen above its minimum, validation gets worse while
-// training gets better.
+// In each of these cases the run goes on, but the verdict is bad: the loss is worse than
+// a guess, the loss has risen above its minimum, or validation gets worse while training
+// gets better.
 static void sees_that_training_goes_wrong(void **state)
 {
     (void)state;

@@ -166,7 +166,8 @@ static struct passes compare_passes(const json_t *run, bool valid)
     return ret;
 }
 
-// Returns whether the loss is not below that of predicting the mean label for all examples.
+// Returns whether the loss is at least that of a model that predicts the mean label for
+// all examples.
 static bool learns_nothing(const json_t *run)
 {
     double examples = fact_number(run, "examples"), pass = fact_number(run, "pass");
@@ -315,8 +316,8 @@ static struct counts count_nodes(const json_t *facts)
 }
 
 // Returns whether the worker was behind by most of the bound in the earlier facts, too,
-// so that others waited for it. Each batch changes for a moment how far a worker is
-// behind, so one set of facts would often name a worker that is not slow.
+// so that others waited for it. In each batch a worker may be behind for a moment, so one
+// set of facts would often name a worker that is not slow.
 static bool held_up_before(const json_t *before, const char *table, double worker)
 {
     const json_t *loop, *t, *w;
@@ -383,7 +384,7 @@ static void say_save(struct verdict *v)
         add(v->text, "last save %s ago", text_seconds(fmax(now - finished, 0), age));
 }
 
-// Says for how many passes validation has not become better.
+// Writes for how many passes validation has not become better.
 static void say_best(struct verdict *v, const json_t *run)
 {
     const json_t *history = fact_at(run, "history"),

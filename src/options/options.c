@@ -318,8 +318,8 @@ static int load_words(struct options *o, struct words *w, struct err *e)
     return 0;
 }
 
-// Loads every --config among the words, in order; if there is none, the file that
-// TUG_CONFIG names.
+// Loads every --config among the words, in order. If there is no --config, loads the file
+// that TUG_CONFIG names.
 static int load_files(struct options *o, struct words *w, struct err *e)
 {
     bool any = false;

@@ -116,8 +116,8 @@ enum option_source {
 struct options;
 
 // The tables of all commands of this program, ended by NULL; the program sets it when it
-// begins. NULL: there is one command. Variables in the environment and sections in a YAML
-// file that belong to other commands are ignored.
+// begins. NULL if the program has one command only. Variables in the environment and
+// sections in a YAML file that belong to other commands are ignored.
 extern const struct option_table *const *_Atomic options_family;
 
 // Flag of options_parse: required options may be missing.
@@ -165,8 +165,8 @@ bool options_said(const struct options *o, const char *name);
 // NULL if there is none.
 const char *options_given_of_group(const struct options *o, const char *group);
 
-// Write the manual from the table: options_help for a terminal of `width` columns (0 or
-// more than 80: 80), options_scdoc as the scdoc source of a man page.
+// These write the manual from the table: options_help for a terminal of `width` columns
+// (0 or more than 80: 80), options_scdoc as the scdoc source of a man page.
 int options_help(const struct option_table *t, size_t width, struct buf *b);
 int options_scdoc(const struct option_table *t, struct buf *b);
 // Appends `text` and a line end, wrapped for a terminal of `width` columns. The first

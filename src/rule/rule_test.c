@@ -53,7 +53,7 @@ static double correction(double beta, unsigned t)
 }
 
 // Applies the rules that update each weight by itself. In the formulas, d is the gradient
-// with its decay.
+// plus the l2 term.
 static void one_weight(struct book *r, size_t i, double l2, double g)
 {
     double lr = r->p.lr, beta = r->p.beta, beta1 = r->p.beta1, beta2 = r->p.beta2;
@@ -340,8 +340,8 @@ static void formulas(void **state)
                     check_rule(levels[level], (enum rule_kind)kind, variant, sizes[i]);
 }
 
-// Gradients that are infinite, very large or not a number leave finite weights, and the
-// rule continues to learn.
+// After gradients that are infinite, very large or not a number, all weights are finite,
+// and the rule continues to learn.
 static void wild_gradients(void **state)
 {
     (void)state;

@@ -122,8 +122,8 @@ static inline bool train_mode_copies(enum train_mode m)
 struct train_settings {
     enum train_mode mode;
     uint64_t mode_n;  // ssp: the staleness bound; geo, elastic: batches between exchanges
-    double mode_rate; // elastic: the fraction of the difference by which all workers
-                      // together move the servers' rows
+    double mode_rate; // elastic: the servers' rows are moved towards the workers' rows by
+                      // this fraction of the difference, by all workers together
     const char *valid; // a path, or NULL
     // The part of the data that is held out; its share is 0 if no part is held out.
     struct held_out valid_part;

@@ -1,7 +1,7 @@
-// Tests two lists of the options of `tug train`. The processes of a cluster compare an
-// option and report a difference by its name, or it may differ between them. A save has
-// an option, and a resumed run takes it from there, or the list here says why the save
-// lacks it.
+// Checks two things about each option of `tug train`. First, the processes of a cluster
+// compare its value and report a difference by its name, or the list here says that it
+// may differ. Second, a save has the option, and a resumed run takes it from there, or
+// the list here says why the save lacks it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"

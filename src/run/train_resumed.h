@@ -18,7 +18,8 @@
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e);
 
-// Does the same with `run`, the description of the run in the save in `dir`.
+// Does what train_take_saved does, with `run`, the description of the run in the save in
+// `dir`.
 int train_take_run(struct train_setup *setup, const struct saved_run *run,
                    const char *dir, const struct train_options **t,
                    const struct options **o, const struct node *node, struct err *e);

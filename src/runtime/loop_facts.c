@@ -244,7 +244,8 @@ static void add_to(json_t *sum, const json_t *of, const char *name)
     json_object_set_new(sum, name, json_integer(both < most ? both : most));
 }
 
-// Adds up the members of a part of a table, such as "removed", into a copy of its own.
+// Adds the members of a part of a table, such as "removed", to those of the same part of
+// the sum. Copies the sum's part first, because an answer may share it.
 static void add_part(json_t *sum, const json_t *of, const char *part)
 {
     const char *name;

@@ -24,7 +24,7 @@
 #define LOOK_MAX_NS (4 * MS)
 #define SLEEP_NS (1000 * MS)
 // The longest time in milliseconds between two polls by the relief. The van's timers need
-// them.
+// these polls.
 enum { RELIEF_MS = 20 };
 
 struct waiter {
@@ -311,7 +311,7 @@ static void lead(struct pump *p, struct waiter *w)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// Waits until w has ended, and returns false; or until there is no leader. In that case
+// Waits until w has ended or there is no leader. If w has ended, returns false. Otherwise
 // makes this thread the leader, which has the van, and returns true.
 static bool follow(struct pump *p, struct waiter *w)
 {

@@ -27,8 +27,8 @@
 
 struct pump;
 
-// Work that the pump runs while no thread has the van. The code that queues it owns its
-// memory; `run` may free it.
+// Work that the pump runs while no thread has the van. The code that queues the work owns
+// its memory; `run` may free it.
 struct pump_work {
     struct pump_work *next;
     void (*run)(struct pump_work *w);

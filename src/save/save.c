@@ -197,9 +197,9 @@ static void remove_old(const char *dir, const struct numbers *l, bool *needed,
 }
 
 // Removes old saves after a commit; if that fails, the next commit tries again. `keep` is
-// 0 after a delta, for two reasons: a delta makes no other save unnecessary, since it
-// needs the saves that it builds on; and reading the manifests of the chain would take
-// longer with each delta.
+// 0 after a delta, for two reasons. A delta needs the saves that it builds on, so it
+// makes no other save unnecessary. Reading the manifests of the chain would take longer
+// with each delta.
 static void clean(const char *dir, uint32_t keep)
 {
     struct numbers l;
@@ -431,8 +431,8 @@ static int parent_dir(char ret[FILE_PATH_MAX], const char *path, struct err *e)
     return 0;
 }
 
-// Appends the save at `path` to the chain, which is listed from the newest save to the
-// oldest here.
+// Appends the save at `path` to the chain. At this stage the chain is listed from the
+// newest save to the oldest.
 static int chain_add(struct save_chain *c, const char *path, struct err *e)
 {
     if (c->n == SAVE_MAX_CHAIN)

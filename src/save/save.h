@@ -124,8 +124,8 @@ int save_read(const char *path, struct save_manifest *ret, struct err *e);
 // `path` (os/file.h).
 int save_read_in(int root, const char *path, struct save_manifest *ret, struct err *e);
 
-// The saves that must be loaded to restore a save, oldest first. Each one builds on the
-// one before, which was checked.
+// The saves that must be loaded to restore a save, oldest first. Each was checked to
+// build on the save before it.
 struct save_chain {
     int root; // borrowed; FILE_ANYWHERE, or the directory that contains the paths
     struct save_manifest *saves;

@@ -387,7 +387,8 @@ static int load_save(struct load *l, const struct save_chain *c, size_t save,
     return 0;
 }
 
-// Makes all checks that need not read all rows. The caller loads no row before.
+// Makes all checks that are possible without reading all rows. Called before the first
+// row is loaded.
 static int check_load(const struct save_chain *c, const char *table, struct store *s,
                       uint32_t *ret_day, struct err *e)
 {

@@ -242,8 +242,8 @@ static void add_fields(struct numbering *to, const uint32_t *fields, size_t n)
     numbering_add_fields(to, least, end);
 }
 
-// Compares how the data numbers its features with how the model does. Once it has warned
-// of a difference, it no longer compares.
+// Compares the numbers of the data's features with those of the model's features. Once it
+// has warned of a difference, it no longer compares.
 static void score_compare(struct served *s, struct scratch *x,
                           const struct served_copy *c, const struct score_rows *rows)
 {

@@ -38,9 +38,9 @@ struct score_given {
     const struct rows *rows;
 };
 
-// Count known and unknown values by column: score_count_begin is called before
-// x->examples are scored, score_count for each piece, whose first feature is number
-// `first`, and score_count_end afterwards.
+// These count known and unknown values by column. score_count_begin is called before
+// x->examples are scored, score_count for each piece (its first feature is number
+// `first`), and score_count_end afterwards.
 int score_count_begin(struct scratch *x, struct err *e);
 void score_count(struct scratch *x, const struct served_copy *c, uint64_t first);
 void score_count_end(struct served *s, const struct served_copy *c, struct scratch *x,

@@ -1,4 +1,4 @@
-// Functions that served.c and served_save.c, which reads saves, share.
+// Functions that served.c and served_save.c share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SERVED_INTERNAL_H
