@@ -294,6 +294,8 @@ static void server_left(struct scheduler *s, const struct sched_node *n,
         server_lost(s, n);
         return;
     }
+    if (s->processes[n->process].here > 0 && m->code == 0)
+        return; // the last loop of the process will leave, too
     wire_words(m->why, said, sizeof(said));
     scheduler_say(s, "%s has left%s%s", scheduler_name(n, name), m->code != 0 ? ": " : "",
                   m->code != 0 ? said : "");

@@ -248,6 +248,17 @@ void scheduler_moves_sift(struct scheduler *s)
     }
 }
 
+// Returns whether the plan gives this node a partition that it does not own.
+static bool is_target(const struct scheduler *s, uint32_t id)
+{
+    const struct moving *m = &s->moving;
+    for (int space = 0; space < WIRE_SPACES && m->wanted[space] != NULL; space++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
+            if (m->wanted[space][p] == id && s->roster.owners[space][p] != id)
+                return true;
+    return false;
+}
+
 void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n)
 {
     struct moving *m = &s->moving;
@@ -257,7 +268,10 @@ void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n)
     for (uint32_t i = m->n; i-- > 0;)
         if (m->list[i].from == n->n.id || m->list[i].to == n->n.id)
             move_give_up(s, &m->list[i], why);
-    if (!s->broken)
+    // A process with several loops leaves loop by loop. Until the last one has gone, a new
+    // plan is needed only if partitions were to move to this loop.
+    bool last = s->processes[n->process].here == 0;
+    if (!s->broken && (last || is_target(s, n->n.id)))
         (void)scheduler_plan(s, false, why);
 }
 

@@ -457,6 +457,46 @@ static void test_empty_server_fails(void **state)
     world_close(&w);
 }
 
+static uint32_t count_log(const char *words)
+{
+    uint32_t n = 0;
+    for (const char *at = w.log; (at = strstr(at, words)) != NULL; at++)
+        n++;
+    return n;
+}
+
+// When a drained process with two loops has left, the log says so once, and one plan is
+// made. A server without room makes each plan visible, because each plan tries it again.
+static void test_drained_loops_leave(void **state)
+{
+    (void)state;
+    struct actor *loops[2];
+    open_servers(2);
+    for (uint16_t i = 0; i < 2; i++) {
+        struct member_options o = world_member(&w, WIRE_SERVER, w.n);
+        o.late = true;
+        o.process = 900;
+        o.loop = i;
+        o.loops = 2;
+        loops[i] = world_add_with(&w, &o);
+    }
+    world_run(&w, 120 * SECONDS);
+    check_settled();
+    assert_in_range(load_of(WIRE_SPACE_SPARSE, member_id(loops[1]->m)), 10, 20);
+    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
+    o.late = true;
+    struct actor *full = world_add_with(&w, &o);
+    full->fails_with = TUG_ENOMEM;
+    world_run(&w, 20 * SECONDS);
+    drain(member_id(loops[0]->m), false, NULL);
+    world_run(&w, 240 * SECONDS);
+    check_settled();
+    assert_true(member_left(loops[0]->m) && member_left(loops[1]->m));
+    assert_int_equal(count_log("have to move, because server 2 (host:"), 1);
+    assert_int_equal(count_log(") has left"), 2); // in that line, and in one of its own
+    world_close(&w);
+}
+
 static void test_status(void **state)
 {
     (void)state;
@@ -499,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_failing_target), cmocka_unit_test(test_full_target),
         cmocka_unit_test(test_fixed),          cmocka_unit_test(test_empty_server_fails),
         cmocka_unit_test(test_status),         cmocka_unit_test(test_hold_waits),
+        cmocka_unit_test(test_drained_loops_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
