@@ -762,9 +762,10 @@ int main(int argc, char **argv)
                     "schedulers that were replaced", "frames of strangers", "events",
                     "messages of programs", "servers that came or went"},
         .world = &world,
-        // Seeds with drained servers whose link to the scheduler is dead, and with a link
-        // on which only the client is heard.
-        .kept = {11408, 14723, 20180},
+        // Seeds with drained servers whose link to the scheduler is dead, with a link on
+        // which only the client is heard, and with a scheduler that is stopped for a short
+        // time while it waits for a sign of life.
+        .kept = {11408, 14723, 20180, 5055453},
         .seeds = 1000,
         .state_seeds = 500,
         // Seeds in which attempts to connect hang while the scheduler is away.
