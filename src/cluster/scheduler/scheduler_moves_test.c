@@ -531,14 +531,22 @@ static void test_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late_server),    cmocka_unit_test(test_late_server_waits),
-        cmocka_unit_test(test_late_loops),     cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_drain_back),     cmocka_unit_test(test_hold),
-        cmocka_unit_test(test_target_dies),    cmocka_unit_test(test_target_dies_empty),
-        cmocka_unit_test(test_owner_dies),     cmocka_unit_test(test_silent_target),
-        cmocka_unit_test(test_failing_target), cmocka_unit_test(test_full_target),
-        cmocka_unit_test(test_fixed),          cmocka_unit_test(test_empty_server_fails),
-        cmocka_unit_test(test_status),         cmocka_unit_test(test_hold_waits),
+        cmocka_unit_test(test_late_server),
+        cmocka_unit_test(test_late_server_waits),
+        cmocka_unit_test(test_late_loops),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_drain_back),
+        cmocka_unit_test(test_hold),
+        cmocka_unit_test(test_target_dies),
+        cmocka_unit_test(test_target_dies_empty),
+        cmocka_unit_test(test_owner_dies),
+        cmocka_unit_test(test_silent_target),
+        cmocka_unit_test(test_failing_target),
+        cmocka_unit_test(test_full_target),
+        cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_empty_server_fails),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_hold_waits),
         cmocka_unit_test(test_drained_loops_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
