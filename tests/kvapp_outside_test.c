@@ -185,7 +185,7 @@ static void asker_without_a_name(void **state)
     assert_int_equal(1, asked);
 }
 
-// A worker may connect before the roster that lists it arrives: its requests wait.
+// A worker may connect before the roster that lists it arrives. Its requests then wait.
 static void asker_before_its_roster(void **state)
 {
     struct msg_app m = {

@@ -586,7 +586,7 @@ static int work_whole(const char *scheduler)
     struct tug_kvstore *s = open_store("dist_sync", scheduler);
     struct tug_array a = {TUG_FLOAT32, false, 2 * BIG, 1, w, NULL, 0}, b = a;
     struct tug_kvstore_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
-    // The norm of the gradient is that of the sum of two workers' gradients.
+    // The gradient whose norm is used is the sum of the two workers' gradients.
     float rate = sqrtf(5 * BIG) / sqrtf(40 * BIG);
     b.data = g;
     for (int i = 0; i < 2 * BIG; i++) {

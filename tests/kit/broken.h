@@ -1,5 +1,5 @@
-// Tests of invariants: every invariant of a `*_check` is broken once, by hand, in a
-// process of its own, and its assert, and no other, must fail.
+// Tests of invariants. Each test breaks one invariant of a `*_check`, in a process of its
+// own. The assert of this invariant must fail, and no other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_BROKEN_H

@@ -62,9 +62,9 @@ bool sim_has_silences(uint64_t seed)
     return random_below(seed, SILENCES, 0, 2) == 0;
 }
 
-// Returns the network of the seed. If links fall silent, single messages are not lost, as
-// with TCP: otherwise all requests for a sign of life could be lost, and the process
-// would rightly be declared dead.
+// Returns the network of the seed. If the seed has links that fall silent, single
+// messages are not lost, as over TCP. Otherwise all requests for a sign of life could be
+// lost, and the process would rightly be declared dead.
 struct sim_options sim_network(uint64_t seed)
 {
     return (struct sim_options){

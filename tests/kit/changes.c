@@ -36,7 +36,8 @@ static struct process *placed(const struct changes *c, uint32_t server)
     return p->placed ? p : NULL;
 }
 
-// Lets the servers leave that the scheduler has told to do so, as their processes would.
+// Makes the servers leave that the scheduler has told to leave. A real server's process
+// does this by itself.
 static void let_leave(struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
@@ -105,8 +106,8 @@ static void drain(struct changes *c, bool back)
     (void)scheduler_drain(s, at, back);
 }
 
-// Kills a late server, unless it owns a partition or is about to own one, so that the
-// cluster needs it.
+// Kills a late server. Spares a server that owns a partition, or is about to own one,
+// because the cluster needs it.
 static void kill(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;
@@ -217,8 +218,8 @@ static bool can_be_drained(const struct changes *c, const struct process *p)
     return scheduler_can_drain(s, (uint32_t)(p - s->processes));
 }
 
-// Returns the first server that has not yet joined, or left, as the changes require, or
-// that lacks the newest placement; -1 if there is none.
+// Returns the first server that still has to join or to leave, or that lacks the newest
+// placement; -1 if there is no such server.
 static int unsettled_server(const struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {

@@ -84,7 +84,7 @@ static pid_t start(char *words)
         if (*w != 0)
             argv[n++] = w;
     unlink(".out");
-    unlink(".err"); // so that no test reads the output of the command before
+    unlink(".err"); // so that no test reads the output of the previous command
     pid_t pid = fork();
     if (pid != 0)
         return pid;

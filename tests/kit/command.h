@@ -56,7 +56,7 @@ extern uint64_t
 
 // Starts a command in the background.
 pid_t tug_start(const char *words, ...) E2E_PRINTF(1);
-int tug_finish(pid_t pid); // waits for its end, and returns as tug() does
+int tug_finish(pid_t pid); // waits for the end of the command, and returns as tug() does
 
 // Returns the newest complete save of a model directory, as "OUT/save-000007".
 const char *e2e_newest(const char *out);

@@ -66,7 +66,8 @@ int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e)
         // The statistics: show, click, slot.
         for (uint32_t c = 0; c < a->pushed_stats; c++)
             *to++ = c == 0 ? (float)(1 + rng_below(d, 3)) : (float)rng_below(d, 2);
-        // Occurrences, and the sum of their squares: any numbers will do.
+        // Occurrences, and the sum of their squares. The tests work with any numbers
+        // here.
         if (a->count != ACCESSOR_NO_COUNT) {
             to[-2] = (float)(1 + rng_below(d, 3));
             to[-1] = to[-2];

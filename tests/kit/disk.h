@@ -39,7 +39,8 @@ struct sim_disk {
 int disk_part(struct sim_disk *copy, struct disk_user *u, struct err *e);
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e);
 void disk_close(struct sim_disk *d);
-// Begins another process, which cuts an unfinished group off. *u must not move.
+// Begins another process, which removes an unfinished group from the file. *u must not
+// move.
 int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e);
 
 #endif

@@ -21,7 +21,7 @@ struct draw {
     uint64_t sessions[DRAW_KNOWN], epoch, version;
     uint32_t nodes[DRAW_KNOWN], n_sessions, bits;
     uint64_t request;         // number of the last request that was not answered
-    const char *const *texts; // further texts for every text field; NULL at the end
+    const char *const *texts; // further values for text fields; NULL ends the list
     // Memory of the drawn messages; draw_free frees it.
     struct draw_memory {
         struct draw_memory *next;

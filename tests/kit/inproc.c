@@ -21,7 +21,7 @@ static const char scheme[] = "inproc://";
 static const uint64_t backoff_first = 1000000, backoff_most = 100000000; // ns
 
 struct link {
-    // Next in the list of links that dial, or of those that can be freed.
+    // Next in the list of links that dial, or in the list of links that can be freed.
     struct link *next;
     van_link number, peer_link;
     struct inbox *peer; // the other end's inbox; NULL while the link dials

@@ -65,8 +65,8 @@ void naive_check_row(const struct naive *m, const struct store *s, uint32_t i);
 struct naive_setting {
     const char *text, *more;
     uint32_t bits;
-    // Budget in rows of a table without a lifecycle, which the text of the settings must
-    // not have; 0: none.
+    // For a table without a lifecycle: its budget in rows; 0: none. The text of the
+    // settings must not have a budget.
     uint64_t budget;
 };
 

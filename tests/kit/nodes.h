@@ -1,5 +1,6 @@
 // Programs on tug/kvapp.h and tug/kvstore.h as real processes: a scheduler, servers and
-// workers, forked from the test, each the main function of such a program.
+// workers, forked from the test. Each runs a function as the main function of such a
+// program.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_NODES_H

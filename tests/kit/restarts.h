@@ -41,7 +41,7 @@ struct restarts {
     uint32_t seer;        // index of the server that has lost the old scheduler
     uint64_t told_at;     // time at which the other members learn of the next scheduler
     uint64_t replaced;    // number of schedulers that were replaced while they ran
-    // The rows that the next scheduler must have; `knows`: these rows are known.
+    // The rows that the next scheduler must have; `knows`: whether `rows` has them.
     struct buf rows;
     bool knows;
     struct scheduler_options options;

@@ -40,21 +40,21 @@ struct seeds_bug {
     // Name of a bug of the world's own code; NULL: the bug has its name in
     // cluster/bugs.h.
     const char *name;
-    // The seed from which the test searches first if few seeds bring the bug out; else 0.
+    // The seed from which the test searches first if few seeds show the bug; else 0.
     uint64_t near;
 };
 
 struct seeds {
     const char *program;
     struct seeds_bug bugs[SEEDS_BUGS]; // bugs that the test must find; ends with NO_BUG
-    struct seeds_bug state_bugs[SEEDS_BUGS]; // the same of --state
+    struct seeds_bug state_bugs[SEEDS_BUGS]; // the same for --state
     const char *counted[SEEDS_COUNTS];       // names of the counts
     const struct stage_world *world;         // kit/stage.h
     // Seeds that have failed in the past; the test runs them in addition.
     uint64_t kept[SEEDS_KEPT];
     // Number of seeds that the test runs; number of seeds within which each bug is found.
     uint64_t seeds, bug_seeds;
-    uint64_t state_seeds, state_kept[SEEDS_KEPT]; // the same of --state
+    uint64_t state_seeds, state_kept[SEEDS_KEPT]; // the same for --state
     // Checks that the worlds had enough events of each kind.
     void (*check)(const uint64_t *counts, uint64_t seeds);
 };

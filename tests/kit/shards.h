@@ -11,8 +11,9 @@
 struct store *shards_store(const struct shard *s, uint32_t table);
 const float *shards_row(const struct shard *s, uint32_t table, uint64_t key);
 
-// Moves a partition of tables by hash to another shard of the same process, by the records
-// with which servers move it. Returns the status of the first step that fails.
+// Moves a partition of tables by hash to another shard of the same process. Uses the
+// records that servers send when they move a partition. Returns the status of the first
+// step that fails.
 int shards_move(struct shard *from, struct shard *to, uint32_t partition, struct err *e);
 
 #endif

@@ -27,7 +27,7 @@ struct sim_event {
 };
 
 // A heap of future events, and a list of the events that wait until a partition ends.
-// Room is made before an event is due to be put, so putting an event never fails.
+// Room for events is made in advance, so putting an event never fails.
 struct sim_queue {
     struct sim_event *heap, *held;
     uint32_t n_heap, n_held, cap;

@@ -280,7 +280,8 @@ static void test_partition(void **state)
     (void)state;
     struct pair p;
     open_pair(&p, &quiet);
-    send_n(&p.a, 3); // these messages are already in flight, and do not pass, either
+    send_n(&p.a, 3); // these messages are in flight when the vans are separated, and do
+                     // not arrive, either
     sim_partition(p.s, p.a.v, p.b.v, true);
     send_n(&p.a, 3);
     van_link second = van_connect(p.a.v, "sim://b", 100 * MS);

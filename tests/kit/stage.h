@@ -28,7 +28,8 @@ struct stage_server {
     struct sim_process *process;
     bool lost;          // the server was stopped until it was declared dead
     bool late;          // it has joined the running cluster
-    bool leaves, gone;  // the server was drained and leaves; the server has left
+    bool leaves, gone;  // leaves: the server was drained and leaves; gone: the server has
+                        // left
     bool dead;          // it was killed while it owned nothing, or its process has ended
     uint64_t next_stop; // the server is not stopped again before this time
     _Atomic uint64_t newest; // generation of the scheduler that its process knows
@@ -56,11 +57,11 @@ struct stage_world {
     int (*open)(void *w, struct err *e);
     void (*act)(void *w);                 // lets all parts act
     void (*work)(void *w);                // runs the world from begin to end
-    void (*count)(void *w, uint64_t *to); // adds up how often things happened
+    void (*count)(void *w, uint64_t *to); // adds the numbers of events to `to`
     // Called after the scheduler was started again with its journal. May be NULL.
     void (*again)(void *w);
-    // Whether two schedulers may decide at the same time, as in worlds in which
-    // restarts_parts() is true.
+    // Whether, in some of these worlds, a replaced scheduler goes on with a copy of the
+    // journal (restarts_parts).
     bool parts;
     // Closes the world, also one that is opened only in part; NULL: only the stage is
     // closed.
@@ -126,8 +127,8 @@ bool stage_step(struct stage *s, uint64_t until);
 // Lets one event happen, or the scheduler die or start. Returns false if nothing is due
 // before `until` or an invariant is broken.
 bool stage_let(struct stage *s, uint64_t until);
-// Returns whether the scheduler's process is away: it must not be used then, and its state
-// may not be the durable one.
+// Returns whether the scheduler's process is away. Its functions must not be called then,
+// and its state may differ from the durable state.
 bool stage_is_down(const struct stage *s);
 // Returns whether the scheduler has finished; false if it has died.
 bool stage_finished(const struct stage *s, struct err *why);

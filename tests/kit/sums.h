@@ -1,6 +1,6 @@
 // A table of sums that is saved while clients push into it, for simulated worlds: its
-// settings, the save that the world makes by one of its clients, and the saves of another
-// saver at any moment.
+// settings, the save that the world makes through one of its clients, and the saves of
+// another saver at any moment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SUMS_H

@@ -30,7 +30,8 @@ struct node {
     van_link links[LINKS]; // the first links that opened
     van_link closed_link;  // the last link that closed
     struct err why;
-    // Number of the last request; time of the last tick; time of the requested tick.
+    // last: number of the last request. ticked_at: time of the last tick. tick_at: time
+    // of the requested tick.
     uint64_t last, ticked_at, tick_at;
     uint64_t now; // the last time that the van passed to a handler
     bool in_order;

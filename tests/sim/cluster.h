@@ -51,7 +51,7 @@ struct worker {
     uint64_t pace, not_before;
     uint64_t clock;    // ssp: clock of the worker's last tick
     client_ts ticking; // request of the worker's tick; 0: no tick is under way
-    bool told_end;     // the worker has sent its last tick (UINT64_MAX: finished)
+    bool told_end;     // the worker has sent its last tick, UINT64_MAX
     // One of the worker's ticks was answered, so other workers now wait for this worker.
     bool counts;
     bool late; // the worker begins only after other workers have made progress

@@ -86,7 +86,8 @@ static bool is_table_made(const struct world *w)
 static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
-    if (w->stage.restarted && one_in(w, 2)) // else the new scheduler's clock was set back
+    if (w->stage.restarted && one_in(w, 2)) // otherwise it is as if the new scheduler's
+                                            // clock had been set back
         o.session_base += SECOND;
     return stage_open_scheduler(&w->stage, &o, e);
 }

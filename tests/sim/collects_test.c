@@ -28,7 +28,7 @@ struct worker {
     uint64_t next; // time at which the worker begins the next round
 };
 
-// The result of a round that the first worker has got.
+// The result of a round, as the first worker has got it.
 struct result {
     bool known;
     int code;

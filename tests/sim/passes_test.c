@@ -156,8 +156,8 @@ static int64_t content(const struct world *w, uint64_t piece, uint32_t batch,
                                  (piece * BATCHES + batch) * KEYS + key, 500);
 }
 
-// Returns whether workers push changes of whole rows, as in geo mode, which gives the
-// same sums.
+// Returns whether workers push changes of whole rows, as in geo mode. The sums are the
+// same.
 static bool by_steps(const struct world *w)
 {
     return random_below(w->stage.o->seed, STEPS, 0, 2) == 1;
@@ -692,7 +692,7 @@ static void drive_again(void *ctx)
         failed(w, "another driver: %s", e.text);
 }
 
-// The driver dies with the scheduler. Returns whether it is dead.
+// If the scheduler is dead, the driver dies with it. Returns whether the driver is dead.
 static bool dies_with_scheduler(struct world *w)
 {
     struct worker *k = &w->driver;
