@@ -26,9 +26,8 @@ static const struct option options[] = {
      "table: finding and reading random rows, growth, memory; train: reading and "
      "training rates of each model; van: messages over loopback; cluster: pushes and "
      "pulls; moves: a server that joins under load; kvstore: push and pull of a large "
-     "array beside vans alone; rules: applying "
-     "gradients; save: saves, loads and deltas; shrink: "
-     "forgetting; tier: rows on disk; score: a served model"},
+     "array beside vans alone; rules: applying gradients; save: saves, loads and "
+     "deltas; shrink: removing old rows; tier: rows on disk; score: a served model"},
     {"read-keys", .group = "For table", U64_AT(o.read_keys, "N", "10000000", 1000, 1e9),
      "keys of the table whose rows are read"},
     {"grow-keys", U64_AT(o.grow_keys, "N", "100000000", 0, 1e9),
@@ -51,8 +50,8 @@ static const struct option options[] = {
      SIZE_AT(o.max_bytes, "SIZE", "64M", 256 << 10, 1 << 30),
      "van: messages longer than this are left out; kvstore: the size of its array"},
     {"servers", .group = "For cluster, moves and kvstore",
-     U64_AT(o.servers, "N", "1", 1, 64), "processes"},
-    {"workers", U64_AT(o.workers, "N", "1", 1, 64), "processes"},
+     U64_AT(o.servers, "N", "1", 1, 64), "server processes"},
+    {"workers", U64_AT(o.workers, "N", "1", 1, 64), "worker processes"},
     {"keys", U64_AT(o.keys, "N", "1e7", 1000, 1e9),
      "keys in the cluster's tables, 100 bytes each"},
     {"table-rows", .group = "For rules, save, shrink, tier and score",
@@ -78,21 +77,20 @@ const struct option_table cli_bench_options = {
         "thread and with several.\n"
         "van sends messages over loopback, by a plain socket, by the van (tug's "
         "transport), and by the van with TLS, in turn.\n"
-        "cluster runs a scheduler, servers and workers as processes of this machine, and "
-        "pushes to and pulls from tables that hold all --keys.\n"
+        "cluster runs a scheduler, servers and workers as processes of this machine, "
+        "and pushes to and pulls from tables that hold all --keys.\n"
         "moves runs a cluster in which workers push and pull, and lets one more server "
         "join; then it lets a second server join a cluster without load, and compares "
         "the rate of the moved bytes with that of a van.\n"
-        "kvstore pushes and pulls an array of --max-bytes from all workers; in turn with "
-        "this, it sends the same bytes between vans without a kvstore.\n"
+        "kvstore pushes and pulls an array of --max-bytes from all workers; in turn "
+        "with this, it sends the same bytes between vans without a kvstore.\n"
         "rules applies gradients to random rows of a large table by several update "
         "rules, and compares the rate with that of changing random cache lines; save "
-        "writes a table, loads it, saves what "
-        "has changed, and trains while it is saved, and compares this with plain writing "
-        "and reading; shrink removes old rows; tier keeps most rows on disk. They take "
-        "some minutes and, at 10 "
-        "M rows, up to 10 GB of memory and of disk.\n"
-        "Other work on the machine makes all of it slower.",
+        "writes a table, loads it, saves what has changed, and trains while it is "
+        "saved, and compares this with plain writing and reading; shrink removes old "
+        "rows; tier keeps most rows on disk. They take some minutes and, at 10 M rows, "
+        "up to 10 GB of memory and of disk.\n"
+        "Other work on the machine makes all results worse.",
     .examples = "tug bench table\n"
                 "tug bench train --rows 1e6 --json\n"
                 "tug bench cluster --servers 2 --workers 2\n"

@@ -37,17 +37,17 @@ static const struct option options[] = {
      "token: a token that lets other processes into a cluster on this machine; the "
      "command waits up to 5 s for the scheduler to write it"},
     {"dir", .fallback = ".", STRING_AT(dir, "DIR"),
-     "where the CA is, and where the files go"},
+     "directory of the CA, where the command also writes its files"},
     {"name", .fallback = "node", STRING_AT(name, "NAME"),
      "name of the node, which also names its files: NAME.pem and NAME.key"},
     {"role", CHOICE_AT(role, CERT_ROLES, "any"),
-     "rights of the certificate or token; each role also has those of the roles before "
-     "it: tool may look, worker may push and read data, server may hold tables, operator "
-     "may stop, save, load and "
-     "clear, scheduler may be the scheduler; any: all rights"},
+     "rights of the certificate or token; each role also has the rights of the roles "
+     "before it: tool may look, worker may push and read data, server may hold tables, "
+     "operator may stop, save, load and clear, scheduler may be the scheduler; any: all "
+     "rights"},
     {"host", LIST_AT(hosts, "NAME"),
-     "names and addresses by which browsers and Prometheus call this node, for --http of "
-     "its process; a browser accepts no certificate without them"},
+     "names and addresses by which browsers and Prometheus call this node, for --http "
+     "of its process; a browser refuses a certificate without them"},
     {"days", U64_AT(days, "N", "365", 1, 36500),
      "days for which the certificate is valid"},
     {"cluster", .group = "Tokens", .fallback = "tug", STRING_AT(cluster, "NAME"),
@@ -63,14 +63,15 @@ const struct option_table cli_cert_options = {
              "[--days N]",
     .about =
         "`tug cert ca` makes DIR/ca.pem and DIR/ca.key; `tug cert node` makes "
-        "DIR/NAME.pem and DIR/NAME.key, signed by them. Each process of the cluster is "
-        "given --ca ca.pem --cert NAME.pem --key NAME.key; ca.key is needed only here "
-        "and belongs on no other machine. A process with a certificate of the CA may "
-        "connect, with the rights of its --role; the name grants nothing.\n`tug cert "
-        "token` prints a token of a running cluster on this machine, limited to what "
-        "--role allows: a process that has it in TUG_TOKEN may connect over loopback. "
-        "Your own processes need no token, because they find it by themselves.\nKeys can "
-        "be read by their owner only. Nothing is overwritten.",
+        "DIR/NAME.pem and DIR/NAME.key, signed by this CA. Start each process of the "
+        "cluster with --ca ca.pem --cert NAME.pem --key NAME.key. ca.key is needed only "
+        "here: do not copy it to other machines. A process with a certificate of the CA "
+        "may connect, with the rights of its --role; the name grants nothing.\n"
+        "`tug cert token` prints a token of a running cluster on this machine, limited "
+        "to what --role allows: a process that has it in TUG_TOKEN may connect over "
+        "loopback. Your own processes need no token, because they find it by "
+        "themselves.\n"
+        "Keys can be read by their owner only. Nothing is overwritten.",
     .examples = "tug cert ca --dir keys\n"
                 "tug cert node --dir keys --name worker-7 --role worker --days 30\n"
                 "tug cert token --port 9100 --role tool",

@@ -37,11 +37,11 @@ const struct option_table cli_doctor_options = {
     .summary = "find out what is wrong with a cluster",
     .usage = "[--scheduler HOST:PORT] [--json]",
     .about =
-        "Connects to the scheduler and to every node that listens, compares versions and "
-        "clocks, checks the certificate, and asks the scheduler which nodes it hears "
-        "from, and whether a worker is slow or stands still. Prints one line for each "
-        "problem, with what to do about it. Run it on the "
-        "machine that has the problem. The exit code is 4 when there is a problem.",
+        "Connects to the scheduler and to every node that listens, compares versions "
+        "and clocks, checks the certificate, and asks the scheduler which nodes still "
+        "send messages, and whether a worker is slow or makes no progress. Prints one "
+        "line for each problem, with a remedy. Run this command on the machine that has "
+        "the problem. The exit code is 4 when there is a problem.",
     .examples = "tug doctor\n"
                 "tug doctor --scheduler 10.0.0.1:9100 --ca ca.pem --cert me.pem --key "
                 "me.key",

@@ -41,9 +41,9 @@ const struct option_table cli_drain_options = {
     .usage = "RANK [--wait] [--scheduler HOST:PORT] [options]",
     .about = "Moves the server's partitions to the other servers while the run goes on; "
              "the server leaves the cluster when it has none left. 'tug status' shows "
-             "how far it is. "
-             "Servers whose program has handlers of its own (ps-lite, kvstore) can't be "
-             "drained, as what the handlers hold does not move.",
+             "the progress. A server whose program has handlers of its own (ps-lite, "
+             "kvstore) cannot be drained, because the data of the handlers cannot be "
+             "moved.",
     .examples = "tug drain 2\n"
                 "tug drain 2 --wait --scheduler 10.0.0.1:9100",
     .operands = "server",

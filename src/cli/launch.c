@@ -49,7 +49,8 @@ static const struct option options[] = {
     {"workers", U64_AT(workers, "W", "1", 1, 4096),
      "number of worker processes, which read the data and compute"},
     {"loops", U64_AT(loops, "N", "1", 1, 256),
-     "number of event loops of each server; use one for each core that it may use"},
+     "number of event loops of each server; use one for each core that the server may "
+     "use"},
     {"sparse-loops", U64_AT(sparse_loops, "M", "0", 0, 255),
      "number of these loops that hold sparse tables, while the others hold dense ones; "
      "0: all loops hold both"},
@@ -87,21 +88,20 @@ static const struct option options[] = {
     {CLUSTER_DEAD_OPTION},
     {CLUSTER_GATHER_OPTION("")},
     {"restart", CHOICE_AT(restart, "never role", "never"),
-     "role: start a scheduler or a worker that was killed again, while the others go on; "
-     "if a server was killed, resume the whole run from its last save in train's --out"},
+     "role: restart a killed scheduler or worker while the other processes continue; if "
+     "a server was killed, resume the whole run from its last save in train's --out"},
     {"restart-limit", U64_AT(restart_limit, "N", "10", 1, 1000),
-     "with --restart role: how often each process is started again, and the run resumed; "
-     "a process is first started again after 0.25 s, the run after 1 s, and then each "
-     "time "
-     "after twice as long, at most 30 s"},
+     "with --restart role: how often each process is restarted and the run is resumed; "
+     "the first time a process is restarted after 0.25 s and the run is resumed after 1 "
+     "s, and each further time after twice as long, at most 30 s"},
     {"wrap", .group = "Looking in", LIST_AT(wraps, "ROLE:RANK=COMMAND"),
      "run one process under another command, on this terminal, such as worker:0='gdb "
      "--args'"},
     {"env", LIST_AT(env, "NAME=VALUE"), "set an environment variable for all processes"},
     {"log-dir", STRING_AT(log_dir, "DIR"),
      "also write the messages of each process to DIR/scheduler.log, DIR/server-0.log, "
-     "..., and those of launch to DIR/launch.log; SIGHUP opens these files again, for "
-     "logrotate"},
+     "..., and those of launch to DIR/launch.log; at SIGHUP tug opens these files "
+     "again, for logrotate"},
     {NODE_LOG_LEVEL_OPTION},
     {NODE_LOG_FORMAT_OPTION},
     {"http", STRING_AT(node.http.address, "HOST:PORT|unix:PATH"),
@@ -112,7 +112,7 @@ static const struct option options[] = {
      "launch itself, get free ports of the same host, or PATH.server-0, ..."},
     HTTP_TRUST_OPTIONS(node.http),
     {"http-targets", STRING_AT(http_targets, "FILE"),
-     "with --http: keep a list of these addresses there, for Prometheus's "
+     "with --http: keep a list of these addresses in this file, for Prometheus's "
      "file_sd_configs"},
     {"http-wait", F64_AT(http_wait, "SECONDS", "60", 0, 3600),
      "with --http-targets: how long a failed run waits for Prometheus to read its last "
@@ -133,11 +133,11 @@ const struct option_table cli_launch_options = {
     .usage =
         "--servers S --workers W [--hosts FILE] [options] -- train ... | PROGRAM ...",
     .about =
-        "Starts a scheduler, servers and workers, prints their messages with role and "
-        "rank in front, and ends all of them when the run is over or cannot continue. "
-        "The "
-        "words after -- are the same `train` command as on one machine, and its result "
-        "is printed in the same way. Ctrl-C saves the model and stops.\n"
+        "Starts a scheduler, servers and workers, prints their messages, each after the "
+        "role and rank of its process, and ends all of them when the run is over or "
+        "cannot continue. The words after -- are the same `train` command as on one "
+        "machine, and its result is printed in the same way. Ctrl-C saves the model and "
+        "stops.\n"
         "If the first word after -- is not a command of tug, it is a program. It runs "
         "once in every role, with the variables of ps-lite (DMLC_ROLE, ...) and Paddle "
         "(TRAINING_ROLE, ...), and gets the options of launch that concern its nodes as "

@@ -39,13 +39,13 @@ const struct option_table cli_profile_options = {
     .command = "profile",
     .summary = "see what the servers of a running cluster spend their time on",
     .usage = "start|stop [--scheduler HOST:PORT] [options]",
-    .about = "start turns recording on in every loop of every server. stop turns it off, "
-             "prints how many requests of each kind there were and how long serving them "
-             "took, and writes them all into one file, with times on one clock; the file "
-             "shows a server as a process and a loop as a thread. Requests that waited "
-             "(for other workers, "
-             "in ssp and sync) are shown as such, apart from the time that serving them "
-             "took. Recording costs nothing while it is off.",
+    .about = "start turns recording on in every loop of every server. stop turns it "
+             "off, prints how many requests of each kind there were and how long "
+             "serving them took, and writes all requests into one file, with the times "
+             "of one clock; the file shows a server as a process and a loop as a "
+             "thread. Requests that waited (for other workers, in ssp and sync) are "
+             "shown as such, apart from the time that serving them took. Recording "
+             "costs nothing while it is off.",
     .examples = "tug profile start\n"
                 "tug profile stop --out profile.json",
     .operands = "action",

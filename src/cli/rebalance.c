@@ -21,10 +21,10 @@ const struct option_table cli_rebalance_options = {
     .command = "rebalance",
     .summary = "give each server of a running cluster its share of the partitions",
     .usage = "[--scheduler HOST:PORT] [options]",
-    .about = "The scheduler moves partitions by itself when servers join or are drained. "
-             "This command makes it compare the servers' shares again, and try failed "
-             "moves again, for example "
-             "after a server got more memory.",
+    .about = "The scheduler moves partitions by itself when servers join or are "
+             "drained. This command tells the scheduler to compare the servers' shares "
+             "again, and to try failed moves again, for example after a server got more "
+             "memory.",
     .examples = "tug rebalance\n"
                 "tug rebalance --scheduler 10.0.0.1:9100",
     CLI_OPTIONS(options),

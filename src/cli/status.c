@@ -37,8 +37,8 @@ const struct option_table cli_status_options = {
     .command = "status",
     .summary = "show the nodes, tables and progress of a running cluster",
     .usage = "[--scheduler HOST:PORT] [--rates] [--json]",
-    .about = "Asks the scheduler which nodes there are, and each server loop what it "
-             "holds. docs/cluster.md explains the figures.",
+    .about = "Asks the scheduler for the nodes, and each server loop for the tables "
+             "that it holds. docs/cluster.md explains the figures.",
     .examples = "tug status\n"
                 "tug status --scheduler 10.0.0.1:9100 --rates",
     CLI_OPTIONS(options),

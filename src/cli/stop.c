@@ -26,9 +26,9 @@ const struct option_table cli_stop_options = {
     .summary = "end a running cluster",
     .usage = "[--scheduler HOST:PORT] [options]",
     .about =
-        "Asks the scheduler to end the cluster: all nodes leave, and the "
-        "scheduler ends last. Returns when it has ended. Training since the last save "
-        "is lost; Ctrl-C in the terminal of `tug launch` saves first.",
+        "Asks the scheduler to end the cluster: all nodes leave, and the scheduler ends "
+        "last. Returns when the scheduler has ended. Training since the last save is "
+        "lost; Ctrl-C in the terminal of `tug launch` saves first.",
     .examples = "tug stop\n"
                 "tug stop --scheduler 10.0.0.1:9100 --timeout 10",
     CLI_OPTIONS(options),

@@ -47,13 +47,11 @@ const struct option_table cli_synth_options = {
     .summary = "make click data from a planted model",
     .usage = "--rows N --out PATH [--test-rows N --test-out PATH] [options]",
     .about =
-        "Draws examples like those of a click log: power-law values in vocabularies from "
-        "10 to "
-        "2 million, missing values, a quarter of clicks. A factorization machine of "
-        "dimension "
-        "8 decides the probability of a click, so the AUC and logloss of that true model "
-        "are "
-        "known and printed: no model can do better. A linear model stays well below.",
+        "Draws examples like those of a click log: power-law values in vocabularies "
+        "from 10 to 2 million, missing values, a quarter of clicks. A factorization "
+        "machine of dimension 8 decides the probability of a click, so the AUC and "
+        "logloss of that true model are known and printed: no model can do better. A "
+        "linear model has a much lower AUC.",
     .examples =
         "tug synth --rows 1e6 --out train.tsv --test-rows 2e5 --test-out test.tsv\n"
         "tug synth --rows 1e6 --format libffm --out train.ffm.zst --seed 7\n"

@@ -49,8 +49,8 @@
 // its description in --help.
 #define MODELS(MODEL)                                                                    \
     MODEL(lr, "logistic regression")                                                     \
-    MODEL(fm, "factorization machine, which also learns how values go together")         \
-    MODEL(ffm, "a latent vector per field, slower, often a little better")               \
+    MODEL(fm, "factorization machine, which also learns interactions of two values")     \
+    MODEL(ffm, "a latent vector per field; slower than fm, often a little better")       \
     MODEL(mlp, "fully connected layers over the vectors of the fields")                  \
     MODEL(wide_deep, "logistic regression beside such layers")                           \
     MODEL(deepfm, "factorization machine beside such layers, on the same vectors")       \

@@ -16,8 +16,8 @@ static const struct option options[] = {
      "number of unreadable lines that are skipped and counted before the command "
      "gives up"},
     {"group", .group = "Output", STRING_AT(group, "COLUMN,..."),
-     "also the AUC by group (gauc), such as by user: the mean of the groups' AUCs, "
-     "weighted by their examples; groups with a single class are "
+     "also print the AUC by group (gauc), such as by user: the mean of the groups' "
+     "AUCs, weighted by their examples; groups with a single class are "
      "skipped. " GROUP_COLUMNS},
     {"by", STRING_AT(by, "COLUMN,..."),
      "also print a table of the metrics for each value of the columns, the values with "
@@ -35,9 +35,9 @@ static const struct option options[] = {
      "also print the mean prediction and the share of positives of each tenth of the "
      "examples, from the lowest predictions to the highest"},
     {"report", STRING_AT(report, "FILE.html"),
-     "write a page about the model on this data: metrics, ROC, calibration, lift, what "
-     "columns are worth (if the data fits in memory). With --json the result has these "
-     "curves, too. See docs/reports.md"},
+     "write a page about the model on this data: metrics, ROC, calibration, lift, "
+     "importance of columns (if the data fits in memory). With --json the result has "
+     "these curves, too. See docs/reports.md"},
     {"quiet", FLAG_AT(quiet), "print only results and warnings, no notices"},
     {"log-format", CHOICE_AT(log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
@@ -50,11 +50,11 @@ const struct option_table cli_eval_options = {
     .about = "Prints these metrics: AUC (exact; ties count half); logloss; copc, the "
              "predicted clicks divided by the clicks in the data (1 is ideal); pr_auc, "
              "the average precision; and ne, the normalized entropy: logloss divided by "
-             "that of predicting the share of positives for every example (below 1 is "
-             "better than a guess). With --loss squared the metrics are the root of the "
-             "mean squared error (rmse) and the mean absolute error (mae). --json "
-             "prints all of them. Features that the model was not trained on count as "
-             "absent.",
+             "the logloss of a model that predicts the share of positives for every "
+             "example (below 1 is better than this model). With --loss squared the "
+             "metrics are the root of the mean squared error (rmse) and the mean "
+             "absolute error (mae). --json prints all of them. Features that the model "
+             "was not trained on are ignored.",
     .examples = "tug eval --from model --data test.tsv\n"
                 "tug eval --from model --data test.csv --group user_id\n"
                 "tug eval --from model --data test.csv --by device,hour --top 50\n"

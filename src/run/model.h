@@ -51,8 +51,8 @@ struct model_values {
          "'sh -c COMMAND' reads each file, and tug reads the command's output instead "  \
          "of the file"},                                                                 \
         {"web-any-host", FLAG_AT(model.web_any_host),                                    \
-         "for remote data (http, s3, webhdfs): allow a server to redirect to an "        \
-         "address of this machine or of its network link"},                              \
+         "for remote data (http, s3, webhdfs): allow a server to redirect to a "         \
+         "loopback or link-local address, which is refused by default"},                 \
     {                                                                                    \
         "threads", U64_AT(model.threads, "N", "0", 0, 1024),                             \
             "number of threads; 0: one per core"                                         \

@@ -15,8 +15,8 @@ static const struct option options[] = {
      "printed as 'nan', so that the n-th prediction belongs to the n-th line that is "
      "not empty"},
     {"out", .group = "Output", STRING_AT(out, "FILE"),
-     "file for the predictions, which appears when it is complete, compressed when its "
-     "name ends in .gz, .zst or .lz4; by default, and with -, standard output"},
+     "file for the predictions; it appears when it is complete, and is compressed if "
+     "its name ends in .gz, .zst or .lz4. By default, and with -, standard output"},
     {"keep", STRING_AT(keep, "COLUMN,..."),
      "write these columns before each prediction, with the data's separator. Columns of "
      "csv are named by their names, of criteo I1 to I13 and C1 to C26, of libffm the "
@@ -25,7 +25,7 @@ static const struct option options[] = {
      "with --keep, if the data is csv with a header: write a header with the columns "
      "and 'prediction' (with several labels 'prediction_LABEL'); --no-header leaves it "
      "out"},
-    {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
+    {"raw", FLAG_AT(raw), "print scores (log-odds) instead of probabilities"},
     {"stream", FLAG_AT(stream),
      "write each prediction as soon as its line has been read, for a program that waits "
      "for it"},
@@ -37,7 +37,7 @@ static const struct option options[] = {
      "explain each prediction: print the bias, and for each feature its linear term, "
      "the sum of its pairs, and the change of the layers' output without it (these "
      "differences do not add up). Features are sorted by the change of the score "
-     "without them. With --json, print one object in a line"},
+     "without them. With --json, print one object a line"},
     {"top", U64_AT(top, "N", "10", 0, 1000000),
      "with --explain: number of pairs to print, those that change the score most"},
 };
@@ -50,7 +50,7 @@ const struct option_table cli_predict_options = {
              "model trained with --loss squared, the predicted number). With several "
              "labels a line has one prediction for each label, in the order of --label, "
              "separated by the data's separator; with --json \"prediction\" is an "
-             "object, by their names.",
+             "object with a member for each label.",
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
                 "tug predict --from model --data new.csv --keep id > scored.csv\n"
                 "zcat new.tsv.gz | tug predict --from model --data - | head\n"

@@ -31,9 +31,9 @@ static const struct option options[] = {
      ".gz, .zst and .lz4 files are decompressed"},
     {"format", CHOICE_AT(format, TRAIN_FORMATS, NULL),
      "format of all files:" READER_FORMATS(
-         READER_FORMAT_ABOUT) " unless --resume or "
-                              "--init-from is given: then the saved model determines it, "
-                              "as it does all options that describe the data"},
+         READER_FORMAT_ABOUT) " unless --resume or --init-from is given; then the saved "
+                              "model determines the format and all other options that "
+                              "describe the data"},
     {"pipe-command", STRING_AT(pipe_command, "COMMAND"),
      "command that converts each file of --data, --test and --valid: 'sh -c COMMAND' "
      "reads the decompressed file, and tug reads the command's output instead of the "
@@ -55,9 +55,9 @@ static const struct option options[] = {
      "examples with the same values in these columns, such as a user. " GROUP_COLUMNS},
     {"merge-ids", STRING_AT(merge_ids, "COLUMN:N"),
      "join the N lines with the same text in this column into one example with the "
-     "slots of all of them; ids with another number of lines, or whose lines have the "
-     "same slot, are left out and counted. It also applies to --test, --valid and eval, "
-     "and needs the data in memory"},
+     "slots of all of them; an id with another number of lines, or with the same slot "
+     "in two lines, is left out and counted. The option also applies to --test, --valid "
+     "and eval, and needs the data in memory"},
     {"max-bad-lines", U64_AT(max_bad_lines, "N", "0", 0, 0),
      "number of unreadable lines that are skipped and counted before training gives "
      "up"},
@@ -82,13 +82,13 @@ static const struct option options[] = {
      "COLUMN:bins:N uses the number's bin, one of N (default 32) with about equally "
      "many numbers each"},
     {"lists", STRING_AT(lists, "COLUMN,..."),
-     "columns with several words in a cell, each of which is a feature"},
+     "columns whose cells hold several words; each word is a feature"},
     {"list-separator", STRING_AT(list_separator, "C"),
      "with --lists: separator of the words of a cell (default: |)"},
     {"missing", STRING_AT(missing, "WORD,..."),
      "words that count as an empty cell, such as NA,null"},
     {"cross-columns", STRING_AT(cross_columns, "COLUMN*COLUMN,..."),
-     "two or three columns, each combination of whose words is one more feature"},
+     "two or three columns; each combination of their words is one more feature"},
     {"columns", STRING_AT(columns, "NAME,..."),
      "the columns' names, for files without a header"},
     {"weight-column", STRING_AT(weight_column, "COLUMN"),
@@ -114,16 +114,16 @@ static const struct option options[] = {
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
      "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
     {"dims", STRING_AT(dims, "COLUMN=N,..."),
-     "mlp, wide_deep, dcn: lengths of the vectors of these columns, if not --dim; each "
-     "row has room for the longest vector. " FEATURE_COLUMNS},
+     "mlp, wide_deep, dcn: lengths of the vectors of these columns, in place of --dim; "
+     "each row has room for the longest vector. " FEATURE_COLUMNS},
     {"loss", CHOICE_AT(loss, LOSS_NAMES, "logistic"),
      "logistic for labels 0 and 1 (or -1 and 1), squared for any number"},
     {"init", F64_AT(init, "X", NULL, 0, 10),
      "latent weights start uniformly distributed in (-X, X) (default: 0.05 for fm, 0.3 "
      "for ffm, 0.01 with layers)"},
     {"hidden", .group = TRAIN_OF_LAYERS, STRING_AT(hidden, "N,..."),
-     "numbers of units of the fully connected layers, beginning after the fields' "
-     "vectors (default: 400,400,400)"},
+     "numbers of units of the fully connected layers, from the first layer to the last "
+     "(default: 400,400,400)"},
     {"tower", STRING_AT(tower, "N,..."),
      "with several labels: numbers of units of each label's own layers, on top of the "
      "shared layers of --hidden (default: none, only one output for each label)"},
@@ -136,7 +136,7 @@ static const struct option options[] = {
     {"pooling", CHOICE_AT(pooling_mean, "sum mean", "sum"),
      "whether the vectors of a field's features are added or averaged"},
     {"data-norm", FLAG_AT(data_norm),
-     "normalise each number by the mean and the spread of its training examples (csv: "
+     "normalise each number by its mean and spread in the training data (csv: "
      "--numeric; multislot: dense slots)"},
     {"batch-norm", FLAG_AT(batch_norm),
      "normalise each unit over the examples that are computed together (Ioffe & Szegedy "
@@ -177,7 +177,7 @@ static const struct option options[] = {
      "early"},
     {"refit", .own = true, FLAG_AT(refit),
      "with --valid: once validation has found the best number of passes, train anew for "
-     "that number of passes on all examples, those of --valid included"},
+     "that number of passes on all examples, including those of --valid"},
     {"batch", U64_AT(batch, "N", "256", 1, 1 << 20),
      "number of examples in a batch. With --deterministic the gradients of a batch are "
      "added up for each key and applied once; otherwise it is the number of examples "
@@ -208,9 +208,8 @@ static const struct option options[] = {
      "tests and saves; training continues with the parameters themselves; 0: no mean"},
     {"table", STRING_AT(table, "SETTINGS|FILE"),
      "settings of a table whose rows are added and removed by rules, such as "
-     "\"accessor=ctr; "
-     "entry=count:3\"; 'tug table settings' lists them. Without it every feature gets a "
-     "row, which stays"},
+     "\"accessor=ctr; entry=count:3\"; 'tug table settings' lists them. Without this "
+     "option every feature gets a row, which is never removed"},
     {"rules", .group = TRAIN_OF_CLUSTERS, CHOICE_AT(rules, TRAIN_RULES, NULL),
      "which process applies the update rule: worker: after each example; server: to the "
      "gradients of a batch; auto: the server in sync mode and for momentum, rmsprop, "
@@ -236,14 +235,13 @@ static const struct option options[] = {
     {"pack-keys", .own = true, FLAG_AT(pack_keys),
      "compress the keys of requests; this helps with small ids, not with hashed words"},
     {"cache-keys", .own = true, FLAG_AT(cache_keys),
-     "send a list of keys once, and then only its signature, since the push of a batch "
-     "has the same keys as its pull"},
+     "send a list of keys once, and then only its signature; this helps because the "
+     "push of a batch has the same keys as its pull"},
     {"backup-pieces", .own = true, .group = TRAIN_OF_CLUSTERS, FLAG_AT(backup_pieces),
-     "not sync: at the end of a pass, workers that have nothing left to do also train on "
-     "pieces that slower workers have not finished. Each example still counts once: the "
-     "first push of a batch is applied. Counts of batches, which --schedule uses, "
-     "include "
-     "the batches of both workers"},
+     "not sync: at the end of a pass, workers that have nothing left to do also train "
+     "on pieces that slower workers have not finished. Each example still counts once: "
+     "the first push of a batch is applied. Counts of batches, which --schedule uses, "
+     "include the batches of both workers"},
     {"score-by", CHOICE_AT(score_by, TRAIN_SCORE_BY, "driver"),
      "process that scores --valid and --test, with bit-identical metrics: driver: the "
      "process beside the scheduler; workers: each worker scores a part, so the workers "
@@ -261,38 +259,38 @@ static const struct option options[] = {
      "data once more; 0: none"},
     {"publish", STRING_AT(publish, "DIR"),
      "publish the model in DIR during training, for programs that serve it (tug.Scorer "
-     "in Python, tug/score.h in C): a base has all rows, the deltas after it have the "
-     "changed rows, and the last one follows when training is over. On a cluster DIR "
+     "in Python, tug/score.h in C): a base has all rows, and each delta after it has "
+     "the changed rows; the last delta follows when training is over. On a cluster DIR "
      "must be below --out"},
     {"publish-every", .own = true, F64_AT(publish_every, "SECONDS", "60", 0.01, 1e6),
      "with --publish: time between two saves"},
     {"publish-deltas", .own = true, U64_AT(publish_deltas, "N", "100", 0, 4000),
      "with --publish: number of deltas between two bases"},
     {"resume", .own = true, .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
-     "continue the run in --out from its last save, on the same data, with the save's "
-     "options where they are not given, --epochs, --patience, --save-every, --keep and "
-     "--max-bad-lines included; auto: continue if "
-     "there is a save, otherwise begin (which needs --format)"},
+     "continue the run in --out from its last save, on the same data. Options that are "
+     "not given have the values of the save, also --epochs, --patience, --save-every, "
+     "--keep and --max-bad-lines; auto: continue if there is a save, otherwise begin "
+     "(which needs --format)"},
     {"init-from", .own = true, STRING_AT(init_from, "DIR"),
-     "begin a new run with the tables of a saved model, and with its --model, sizes, "
-     "optimizers and --table where they are not given"},
+     "begin a new run with the tables of a saved model; --model, sizes, optimizers and "
+     "--table, if not given, are those of this model"},
     {"init-tables", .own = true, STRING_AT(init_tables, "A,B"),
      "with --init-from: only these tables"},
     {"json", .own = true, .group = "Messages", FLAG_AT(json),
      "the last line of standard output is one JSON object"},
     {"log-every", .own = true, U64_AT(log_every, "N", "0", 0, 0),
-     "print a progress line every N batches, which also has loss and AUC of these "
-     "batches alone (window); 0: at growing intervals of time"},
+     "print a progress line every N batches; the line also has loss and AUC of these N "
+     "batches alone (window); 0: print progress lines at growing intervals of time"},
     {"dot-every", .own = true, U64_AT(dot_every, "N", "0", 0, 0),
      "print a dot every N batches between the progress lines; 0: no dots"},
     {"fetch", .own = true, STRING_AT(fetch, "NAME,..."),
      "print these values every --fetch-every batches: loss and auc of the pass; 'the "
-     "bias'; 'layers', or one such as 'layer 1 of 2' (norm, mean, min and max); rows of "
-     "features, by COLUMN=WORD or key"},
+     "bias'; 'layers', or a single layer such as 'layer 1 of 2' (norm, mean, min and "
+     "max); rows of features, by COLUMN=WORD or key"},
     {"dump", .own = true, STRING_AT(dump, "FILE"),
      "every --fetch-every batches, write lines of JSON with norm, mean, min and max of "
-     "the layers, and in one process with label and score of each example of the next "
-     "batch"},
+     "the layers, and without a cluster also with label and score of each example of "
+     "the next batch"},
     {"dump-fields", .own = true, STRING_AT(dump_fields, "COLUMN,..."),
      "with --dump: also write the texts of these columns for each "
      "example. " GROUP_COLUMNS},
@@ -301,25 +299,27 @@ static const struct option options[] = {
     {"history", .own = true, STRING_AT(history, "FILE"),
      "write a line of JSON at the end of each pass: pass, examples, loss and auc (each "
      "example scored before it was trained on), valid, seconds, best. A resumed run "
-     "continues the record of its save; with --refit the file has the second run"},
+     "continues the record of its save; with --refit the file has the passes of the "
+     "second run"},
     {"tfevents", .own = true, STRING_AT(tfevents, "DIR"),
-     "write a file of events for TensorBoard in DIR while training goes on; its steps "
-     "are examples. It has loss and AUC of the examples since the last event, examples a "
-     "second and the learning rate, every second (later more rarely; with --log-every "
-     "every N batches), and loss and AUC of training and validation at the end of each "
-     "pass. A resumed run adds a file"},
+     "write a file of events for TensorBoard in DIR during training; the step of an "
+     "event is a number of examples. Every second (later more rarely; with --log-every "
+     "every N batches) the file gets loss and AUC of the examples since the last event, "
+     "examples a second and the learning rate; at the end of each pass it gets loss and "
+     "AUC of training and validation. A resumed run adds a file"},
     {"report", .own = true, STRING_AT(report, "FILE.html"),
-     "write a page about the run: metrics, curves of training, ROC, calibration, what "
-     "columns are worth, options and data; with --test about the test data, else about "
-     "--valid. With --json the result has these curves, too. On a cluster the driver "
-     "writes it. See docs/reports.md"},
+     "write a page about the run: metrics, curves of training, ROC, calibration, "
+     "importance of columns, options and data. The metrics are those of --test, or "
+     "without it of --valid. With --json the result has these curves, too. On a cluster "
+     "the driver writes it. See docs/reports.md"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
-     "also write messages to DIR/train.log; SIGHUP opens it again, for logrotate"},
+     "also write messages to DIR/train.log; at SIGHUP tug opens the file again, for "
+     "logrotate"},
     {"http", .own = true, STRING_AT(http, "HOST:PORT|unix:PATH"),
      "serve a page about this process, and /metrics for Prometheus: at an address of "
-     "loopback, for all accounts of this machine; at a Unix socket, for this account; or "
-     "at any other address, with TLS and a token. On a cluster give it to the roles, or "
-     "to tug launch"},
+     "loopback, for all accounts of this machine; at a Unix socket, for this account; "
+     "or at any other address, with TLS and a token. On a cluster give --http to the "
+     "command of each process, or to tug launch"},
     {"http-cert", .own = true, STRING_AT(http_cert, "FILE"),
      "serve --http over TLS, with this certificate (PEM)"},
     {"http-key", .own = true, STRING_AT(http_key, "FILE"), "key of that certificate"},
@@ -341,8 +341,8 @@ const struct option_table cli_train_options = {
     .about =
         "Trains a model on examples and prints its metrics on the test data: AUC (0.5 "
         "is guessing, 1 is perfect order), logloss (lower is better), copc (predicted "
-        "clicks divided by clicks in the data; 1 is ideal) and the others that 'tug "
-        "eval --help' explains.\n"
+        "clicks divided by clicks in the data; 1 is ideal) and other metrics, which "
+        "'tug eval --help' explains.\n"
         "Features need no vocabulary: a word is hashed together with its column, and "
         "indices of libsvm and libffm data are used as keys. Ctrl-C saves the model and "
         "stops; --resume continues.\n"

@@ -40,8 +40,8 @@ static const struct table_setting settings[] = {
      "features: an update of embedx decays by the mean square of the row's values",
      .of = SETTING_OF_FEATURES, .kind = &setting_flag, AT(accessor.by_squares)},
     {"embedx-random", "N", "0",
-     "features: number of floats of embedx that begin at random, the others at 0; 0: all "
-     "at random",
+     "features: number of floats of embedx that begin with random values; the others "
+     "begin with 0; 0: all begin with random values",
      .of = SETTING_OF_FEATURES, .kind = &setting_whole32, AT(accessor.random)},
     {"rate", "SCHEDULE", "constant",
      "schedule of both rules' rates by the table's global step", .kind = &setting_rate,
@@ -65,30 +65,30 @@ static const struct table_setting settings[] = {
      "seed of initial weights and hashes: the same seed gives the same rows",
      .kind = &setting_seed, AT(seed)},
     {"placement", "hash|range|dense", "hash",
-     "how keys are placed: spread evenly, in order (ranges can be pulled), or blocks of "
-     "arrays",
+     "how keys are placed on servers: by hash, by range (so that ranges can be pulled), "
+     "or as blocks of arrays",
      .kind = &setting_place, AT(place)},
     {"mode", "async|ssp:S|sync", "async",
-     "pushes that a pull sees; async: those applied so far; ssp: at least all that are "
-     "more than S clocks old; sync: all of earlier clocks",
+     "pushes that a pull sees; async: those applied so far; ssp: at least all pushes "
+     "that are more than S clocks old; sync: all pushes of earlier clocks",
      .kind = &setting_mode, AT(mode)},
     {"reduce", "sum|mean", "sum",
      "whether workers' gradients of a clock (sync) are added or averaged",
      .kind = &setting_reduce, AT(mean)},
     {"sums-from", "KEY", "0",
-     "pushes to this key and those behind it are added to their rows, whatever the rule: "
-     "statistics; 0: none",
+     "pushes to this key and to greater keys are added to the rows without the rule "
+     "(for statistics); 0: no such keys",
      .kind = &setting_whole, AT(sums_from)},
     {"deltas", "yes|no", "no",
-     "note which rows change, for delta saves; yes by default if rows count pushes",
+     "record which rows change, for delta saves; yes by default if rows count pushes",
      .kind = &setting_flag, AT(deltas)},
     {"nonclick", "X", "0.1", "amount that a show without a click adds to the score",
      .kind = &setting_number, LIFE(nonclick)},
     {"click", "X", "1", "amount that a click adds to the score", .kind = &setting_number,
      LIFE(click)},
     {"embedx-threshold", "SCORE", "10",
-     "score at which embedx is made, since rare features cannot train one; 0: with the "
-     "row",
+     "score at which embedx is created, because rare features cannot train one; 0: with "
+     "the row",
      .kind = &setting_number, LIFE(embedx_threshold)},
     {"base-threshold", "SCORE", "1.5", "score from which a base or delta holds the row",
      .kind = &setting_number, LIFE(base_threshold)},
@@ -99,8 +99,7 @@ static const struct table_setting settings[] = {
      "a base or delta leaves out rows without a push in more days",
      .kind = &setting_number, LIFE(delta_keep_days)},
     {"decay", "X", "0.98",
-     "factor of shows and clicks at each shrink; daily shrinks leave a half after five "
-     "weeks",
+     "factor of shows and clicks at each shrink; daily shrinks halve them in five weeks",
      .kind = &setting_number, LIFE(decay)},
     {"delete-threshold", "SCORE", "0.8", "score below which a shrink removes a row",
      .kind = &setting_number, LIFE(delete_threshold)},
@@ -114,14 +113,15 @@ static const struct table_setting settings[] = {
      "divide gradients by the shows of the push, so that a step follows their mean",
      .kind = &setting_flag, LIFE(show_scale)},
     {"embedx-late", "yes|no", "no",
-     "make the embedding after the push that earns it, which then does not count for it, "
-     "as Paddle's accessors do (yes under their names)",
+     "create the embedding after the push that earns it, so that this push does not "
+     "train it; Paddle's accessors do this (yes by default under their names)",
      .kind = &setting_flag, LIFE(embedx_late)},
     {"ttl-steps", "N", "0",
      "a shrink removes rows without a push for N global steps; 0: never",
      .kind = &setting_whole, LIFE(ttl_steps)},
     {"budget-rows", "N", "0",
-     "rows that the whole table may have; those of least score are removed; 0: no limit",
+     "number of rows that the whole table may have; rows with the lowest scores are "
+     "removed; 0: no limit",
      .kind = &setting_whole, AT(budget_rows), .of = SETTING_OF_LIFE},
     {"budget-floor", "X", "0.9",
      "share of the budget that stays after rows were removed; with a smaller share rows "
@@ -129,7 +129,8 @@ static const struct table_setting settings[] = {
      "removed less often and more at a time",
      .kind = &setting_number, AT(budget_floor), .of = SETTING_OF_LIFE},
     {"hot-rows", "N", "0",
-     "rows that stay in memory, the others go to disk (cold); 0: cold-after-days decides",
+     "number of rows that stay in memory; the other rows go to disk (cold); 0: "
+     "cold-after-days decides",
      .kind = &setting_whole, AT(hot_rows)},
     {"cold", "DIR", "",
      "directory of the cold tier, for tables larger than memory, below the servers' "

@@ -123,8 +123,8 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     {NODE_LOG_FORMAT_OPTION},                                                            \
     {                                                                                    \
         "log-file", STRING_AT(node.log_file, "FILE"),                                    \
-            "also append messages to this file, with their times; SIGHUP opens it "      \
-            "again, for logrotate"                                                       \
+            "also append messages to this file, with their times; at SIGHUP tug opens "  \
+            "the file again, for logrotate"                                              \
     }
 
 // Options of launch and the scheduler, which wait for the other processes; their fields

@@ -21,17 +21,18 @@ static const struct option options[] = {
      U64_AT(trainers, "N", "1", 1, ROLE_PROCESSES_MAX),
      "trainers of the run; the first server waits for all of them"},
     {"nics", STRING_AT(node.interface, "NAME"),
-     "the network interface to listen on; without it loopback"},
+     "the network interface to listen on (default: loopback)"},
     {"port", U64_AT(node.port, "P", "7164", 1, 65535),
      "port of the run, which trainers also get as --port; the first server listens "
      "there"},
     {"ports_num", U64_AT(dense_loops, "N", "1", 1, 256),
      "event loops for dense tables (loops of tug server)"},
     {"ports_num_for_sparse", U64_AT(sparse_loops, "N", "0", 0, 255),
-     "event loops for sparse tables; 0: those for dense tables hold them, too"},
+     "event loops for sparse tables; 0: the loops for dense tables hold sparse tables, "
+     "too"},
     {"pservers", STRING_AT(pservers, "HOST,..."),
-     "all servers of the run, as for the trainers; the first one hosts the scheduler. "
-     "Without this option this server is the only one"},
+     "all servers of the run, as the trainers get them; the first one also runs the "
+     "scheduler. Without this option this server is the only one"},
     {"comment", STRING_AT(comment, "TEXT"), "has no effect, except that ps shows it"},
     NODE_REACH_OPTIONS("60"),
     {NODE_HOST_OPTION("the address to listen on, in place of --nics")},
@@ -40,12 +41,12 @@ static const struct option options[] = {
     {"memory", .group = "What it holds", SIZE_AT(memory, "SIZE", "0", 0, 0),
      "memory for rows and buffers together, as in tug server; 0: no limit for rows"},
     {"save-root", STRING_AT(save_root, "DIR"),
-     "directory below which saves are written and read; without it this server writes "
-     "none"},
+     "directory below which this server writes and reads saves; without this option it "
+     "writes no saves"},
     {"load-root", LIST_AT(load_roots, "DIR"),
-     "another directory below which saves are read"},
+     "another directory below which this server reads saves"},
     {"cold-root", STRING_AT(cold_root, "DIR"),
-     "directory below which rows are kept on disk"},
+     "directory below which this server keeps rows on disk"},
 };
 
 const struct option_table cli_pserver_options = {
@@ -54,12 +55,10 @@ const struct option_table cli_pserver_options = {
     .usage = "--num_gradient_servers=N [--pservers=A,B] [options]",
     .about =
         "Does what `tug server` does, with the flags of `paddle pserver`. The first "
-        "server "
-        "also hosts the scheduler of the run, at --port. Trainers are `tug train "
-        "--local=0 "
-        "--pservers=A,B --trainer_id=I --num_gradient_servers=N` with the options of the "
-        "training; trainer 0 drives the run, writes its saves and prints its result. "
-        "docs/from-paddle-v0.md lists the flags.",
+        "server also runs the scheduler of the run, at --port. Trainers are `tug train "
+        "--local=0 --pservers=A,B --trainer_id=I --num_gradient_servers=N` with the "
+        "options of the training; trainer 0 drives the run, writes its saves and prints "
+        "its result. docs/from-paddle-v0.md lists the flags.",
     .examples =
         "tug pserver --num_gradient_servers=2 --nics=eth0 --port=7164 --ports_num=2 "
         "--ports_num_for_sparse=2",

@@ -53,23 +53,24 @@ static const struct option options[] = {
     NODE_REACH_OPTIONS("60"),
     {NODE_PEM_OPTION},
     {CLUSTER_DEAD_OPTION},
-    {CLUSTER_GATHER_OPTION("; then the run ends and names those that did not come")},
+    {CLUSTER_GATHER_OPTION("; after that the run ends with an error that names the "
+                           "missing processes")},
     {NODE_HOST_OPTION("address of this machine, by default loopback")},
     {NODE_INTERFACE_OPTION},
     {NODE_PORT_OPTION(NULL, "port to listen at; 0: any free one")},
     {NODE_ADVERTISE_OPTION},
-    {NODE_TRANSPORT_OPTION("tcp", "unix: also on a Unix socket in the user's runtime "
-                                  "directory; nodes that are told its address "
+    {NODE_TRANSPORT_OPTION("tcp", "unix: listen also on a Unix socket in the user's "
+                                  "runtime directory; nodes that get its address "
                                   "(unix://...) then do the same")},
     {"announce", FLAG_AT(announce),
-     "write the address to descriptor 3 when it listens, and at the end the reason of a "
-     "failure, for tug launch"},
+     "for tug launch: write the address to descriptor 3 when the scheduler listens, and "
+     "at the end the reason of a failure"},
     {"state", .group = "Files", STRING_AT(state, "DIR|URL"),
      "keep the state of the cluster in this directory, or in etcd: "
-     "etcd://HOST:PORT,HOST:PORT[/PREFIX]. A scheduler that was killed continues when it "
-     "is started again with the same options; with etcd, a second one that is started "
-     "with them waits and takes over. Certificates: ETCDCTL_CACERT, ETCDCTL_CERT, "
-     "ETCDCTL_KEY; account: ETCDCTL_USER"},
+     "etcd://HOST:PORT,HOST:PORT[/PREFIX]. A scheduler that was killed continues when "
+     "it is started again with the same options; with etcd, a second scheduler with "
+     "these options waits, and takes over when the first one is dead. Certificates: "
+     "ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY; account: ETCDCTL_USER"},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,

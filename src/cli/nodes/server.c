@@ -33,9 +33,9 @@ static const struct option options[] = {
      "0: all loops hold both"},
     {"memory", SIZE_AT(memory, "SIZE", "0", 0, 0),
      "memory for rows and buffers together, such as 8G: a quarter (64M to 4G) is for "
-     "buffers, the rest for rows; requests that need more wait or are refused. 0: rows "
-     "have no limit, and buffers get a quarter of the memory that is free at the start, "
-     "at most 4G"},
+     "buffers, the rest for rows; requests that need more memory wait or are refused. "
+     "0: rows have no limit, and buffers get a quarter of the memory that is free at "
+     "the start, at most 4G"},
     {"join", FLAG_AT(node.join),
      "join a cluster that is running already: partitions move here from the other "
      "servers while the run goes on"},
@@ -43,10 +43,10 @@ static const struct option options[] = {
      "directory below which this server writes and reads saves; it is created if it is "
      "missing. Without this option the server writes no saves"},
     {"load-root", LIST_AT(load_roots, "DIR"),
-     "another directory below which saves are read"},
+     "another directory below which this server reads saves"},
     {"cold-root", STRING_AT(cold_root, "DIR"),
-     "directory below which rows are kept on disk: the setting 'cold' of a table names a "
-     "directory there"},
+     "directory below which this server keeps rows on disk: the setting 'cold' of a "
+     "table names a directory in it"},
 };
 
 const struct option_table cli_server_options = {
@@ -57,7 +57,7 @@ const struct option_table cli_server_options = {
         "Joins the cluster, keeps its partitions of all tables in memory, and leaves "
         "when the last worker has finished. With --join it joins a running cluster and "
         "takes over a part of the partitions; 'tug drain', or SIGTERM in a run of 'tug "
-        "train', later moves them to the other servers.",
+        "train', later moves this server's partitions to the other servers.",
     .examples =
         "tug server --scheduler 10.0.0.1:9100 --loops 4 --ca ca.pem --cert s0.pem "
         "--key s0.key",

@@ -25,17 +25,17 @@ static const struct option options[] = {
          "list stat get settings top create load clear drop shrink day save export "
          "dump import",
      LIST_AT(action, "ACTION"),
-     "the action, as described above; import takes files and get takes keys after it"},
+     "the action, as described above; files follow import, and keys follow get"},
     {"from", STRING_AT(from, "DIR"),
      "saved tables: the --out of a training run, a directory of saves (the newest save "
-     "is taken, with the saves on which it builds), or one save. Without it the command "
-     "is about the "
-     "running cluster; load reads a save from here into the cluster"},
+     "is taken, with the saves on which it builds), or one save. Without this option "
+     "the command works on the running cluster; load reads a save from DIR into the "
+     "cluster"},
     {"table", STRING_AT(table, "NAME"),
      "name of the table; in a saved model 'sparse' (one row per feature), 'dense' (the "
      "bias), and with --valid 'training-sparse' and 'training-dense'. By default the "
      "only table, or 'sparse'; stat and save then take all tables. On a running cluster "
-     "load, clear, drop, shrink and day need it"},
+     "load, clear, drop, shrink and day need this option"},
     {"settings", STRING_AT(settings, "TEXT|FILE"),
      "create, import: the settings of the table, as 'accessor=ctr; dim=8; "
      "entry=count:3', or a file of such lines"},
@@ -52,8 +52,8 @@ static const struct option options[] = {
      "the day ends"},
     {"zstd", U64_AT(zstd, "LEVEL", "0", 0, 19), "level of compression; 0: none"},
     {"keep", U64_AT(keep, "N", "0", 0, 1 << 20),
-     "number of bases and checkpoints that are kept in the directory, with their deltas, "
-     "when a save that is not a delta is complete; 0: all"},
+     "number of bases and checkpoints, with their deltas, that are kept in the "
+     "directory; each save that is not a delta removes the older ones; 0: keep all"},
     {"out", .group = "Files", STRING_AT(out, "PATH"),
      "export, dump: the file, which appears when it is complete; by default export "
      "writes to standard output. save, import: the directory of saves; for saved tables "
@@ -64,13 +64,13 @@ static const struct option options[] = {
     {"paddle", FLAG_AT(paddle),
      "import: the files are text parts of a Paddle table, not files of export"},
     {"converter", STRING_AT(converter, "COMMAND"),
-     "export: a shell command that converts the text; import: one that converts each "
-     "file. If it fails, that is an error and nothing is written"},
+     "export: a shell command that converts the text; import: a shell command that "
+     "converts each file. If the command fails, nothing is written"},
     {"by", .group = "Looking", CHOICE_AT(by, TABLE_TOP_BY, "weight"),
      "top: sort rows by the weight (several weights: by their length), by the length of "
      "the vector, or by shows (in a model: by updates)"},
-    {"top", U64_AT(top, "N", "20", 1, 10000000), "top: how many rows are printed"},
-    {"json", FLAG_AT(json), "list, stat, top: one JSON object"},
+    {"top", U64_AT(top, "N", "20", 1, 10000000), "top: number of rows to print"},
+    {"json", FLAG_AT(json), "list, stat, top: print one JSON object"},
     {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
 };
@@ -86,7 +86,7 @@ const struct option_table cli_table_options = {
         "--from on saved ones; actions that change saved tables write a new save beside "
         "the old one.\n"
         "list: prints the names of the tables. stat: prints rows, bytes, days, and how "
-        "many rows were made and removed, and why. get: prints the rows of the given "
+        "many rows were created and removed, and why. get: prints the rows of the given "
         "keys, as export writes them (for a running table, as a pull returns them: "
         "zeros for a key without a row); for a saved model also by COLUMN=WORD, such as "
         "'get site=a'. top: prints the rows with the largest weights or vectors, or the "
@@ -101,11 +101,11 @@ const struct option_table cli_table_options = {
         "count as unseen for one more day. save: writes a new save in the directory "
         "--out, by all servers, while training continues; the save is complete or "
         "absent. All servers must see the directory under this name.\n"
-        "export: writes a saved table as text, one row in a line, sorted by key: the "
-        "key, then the weights, with enough digits to read the same floats again; --out "
-        "- is standard output. dump: writes a running table in the same way, as pulls "
-        "return it. import: turns text into a save. Keys of libsvm and libffm data are "
-        "the indices of the file; those of other formats are hashes of (slot, value).",
+        "export: writes a saved table as text, one row a line, sorted by key: the key, "
+        "then the weights, with enough digits to read the same floats again; --out - is "
+        "standard output. dump: writes a running table in the same way, as pulls return "
+        "it. import: turns text into a save. Keys of libsvm and libffm data are the "
+        "indices of the file; those of other formats are hashes of (slot, value).",
     .examples = "tug table stat --from model\n"
                 "tug table get 17 99 --from model\n"
                 "tug table get C9=7cc72ec2 --from model\n"
