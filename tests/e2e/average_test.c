@@ -1,5 +1,5 @@
-// Averaging of parameters (--average) on a cluster: averaging does not change the trained
-// parameters, validation, tests and saves use the mean, and a resumed run restores the
+// Averaging of parameters (--average) on a cluster. Averaging does not change the trained
+// parameters. Validation, tests and saves use the mean. A resumed run restores the
 // trained parameters and the mean.
 //
 // SPDX-License-Identifier: Apache-2.0

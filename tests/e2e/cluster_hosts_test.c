@@ -156,7 +156,7 @@ static void say_hello_plainly(const char *address, int port)
         if (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
             _exit(11);
         send(fd, o.head.data, o.head.len, MSG_NOSIGNAL);
-        // Returns when the peer closes the link.
+        // recv() returns when the peer closes the link.
         ssize_t n = recv(fd, got, sizeof(got), MSG_WAITALL);
         if (n < 0 && errno != ECONNRESET)
             _exit(12); // the link was still open

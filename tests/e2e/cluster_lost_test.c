@@ -29,8 +29,8 @@ static void launch(unsigned servers, unsigned workers, const char *words)
     cluster_await("run", "pass 1/100000 done");
 }
 
-// Kills a process and checks that the launcher reports it as killed, by its PID: the
-// launcher does not know ranks.
+// Kills a process and checks that the launcher reports it as killed. The launcher names
+// it by its PID, because the launcher does not know ranks.
 static const char *kill_node(const char *node)
 {
     pid_t pid = cluster_node("run", node);

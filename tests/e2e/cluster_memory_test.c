@@ -80,8 +80,8 @@ static struct tug_client *join(void)
 }
 
 // A client process sends pulls whose answers take some gigabytes, and stops itself before
-// it reads any answer. When it is continued, it checks that all answers come. Returns its
-// exit status.
+// it reads any answer. When it is continued, it checks that all answers come. Returns the
+// exit status of the process.
 static int ask_and_sleep(void)
 {
     static uint64_t keys[KEYS], ts[PULLS];

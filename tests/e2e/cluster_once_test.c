@@ -86,8 +86,8 @@ static void workers_die_in_ssp(void **state)
     lose_workers("ssp:1", 60);
 }
 
-// In mode sync, the sums of a batch's gradients do not depend on which worker computed a
-// share, and so neither does the model.
+// In mode sync, the sums of a batch's gradients are the same, whichever worker computed a
+// share. So the model is the same, too.
 static void workers_die_in_sync(void **state)
 {
     (void)state;

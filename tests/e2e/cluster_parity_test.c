@@ -9,7 +9,7 @@
 
 static const char *const models[] = {"lr", "fm", "ffm"};
 
-// Each shape is a number of servers, of loops of each server, and of workers.
+// Each shape has three numbers: servers, loops of each server, workers.
 static const unsigned shapes[][3] = {{1, 1, 1}, {2, 1, 2}, {3, 1, 4}, {2, 2, 2}};
 enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
 

@@ -160,8 +160,8 @@ static double of_label(const json_t *o, const char *label, const char *name)
 }
 
 // The rounding of a matrix product depends on the place of an example in its batch. So
-// the metrics of the driver and of workers are only nearly the same, but they count the
-// same examples for each label.
+// the metrics of the driver and of workers are only nearly equal. The number of examples
+// of each label is exactly equal.
 static void several_labels(void **state)
 {
     (void)state;

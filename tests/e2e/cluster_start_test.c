@@ -57,8 +57,8 @@ static void scheduler_last(void **state)
     cluster_ends("worker", 0, ENDS_WITHIN);
 }
 
-// A process that cannot reach the scheduler soon logs once that it waits for the
-// scheduler.
+// A process that cannot reach the scheduler logs, soon and only once, that it waits for
+// the scheduler.
 static void waiting_is_told(void **state)
 {
     (void)state;

@@ -289,8 +289,8 @@ static void resumed(void **state)
     e2e_says("'train.csv' is as long as it was, but its contents differ");
 }
 
-// With --resume=auto, the same command starts the run and later resumes it, which batch
-// systems need.
+// With --resume=auto, the same command starts the run and later resumes it. Batch systems
+// need this, because they repeat the same command.
 static void resumed_if_there(void **state)
 {
     (void)state;

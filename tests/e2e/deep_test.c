@@ -216,9 +216,9 @@ static void other_layers(void **state)
     e2e_says("has --batch-norm off, this run has on: give the same options");
 }
 
-// Writes examples with a number far from 0 (`far`) and a small number (`near`): both come
-// from uniform random numbers, and an example is a click if the sum of these is above its
-// mean.
+// Writes examples with a number far from 0 (`far`) and a small number (`near`). Each
+// comes from a uniform random number (a, b). An example is a click if a + b is above the
+// mean of such sums.
 static void write_numbers(const char *path, bool multislot, uint64_t seed)
 {
     FILE *f = fopen(path, "w");

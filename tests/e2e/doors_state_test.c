@@ -1,6 +1,7 @@
 // A scheduler with --state is killed and started again in the middle of programs on
-// tug/kvstore.h and tug/fleet.h: two servers and two workers, as real processes, meet in each
-// round, and end with the right numbers. (scheduler_state_test has those on tug/kvapp.h.)
+// tug/kvstore.h and tug/fleet.h: two servers and two workers, as real processes, meet in
+// each round, and end with the right numbers. scheduler_state_test does the same with a
+// program on tug/kvapp.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>

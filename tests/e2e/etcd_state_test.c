@@ -173,7 +173,7 @@ static void test_leader_with_driver_is_woken(void **state)
     double begin = cluster_now();
     cluster_signal(name_of(0), SIGCONT);
     cluster_ends(name_of(0), 4, CLUSTER_PATIENCE);
-    // The old leader has learnt this from etcd or from a member.
+    // The old leader has learnt from etcd or from a member that another scheduler leads.
     e2e_says("has taken over");
     if (!SANITIZED && cluster_now() - begin > takeover_seconds)
         cluster_fail("the old leader ended after %.1f s", cluster_now() - begin);

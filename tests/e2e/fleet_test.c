@@ -509,8 +509,8 @@ static void find_nothing(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// The servers of one_leaves, and of be_another, where two processes both claim to be
-// worker 0 and both are refused.
+// Runs the servers for the tests one_leaves and be_another. In be_another, two processes
+// both claim to be worker 0, and both are refused.
 static void serve_two(struct tug_fleet *f)
 {
     expect(tug_fleet_run_server(f, NULL, 0) == 0);

@@ -2,11 +2,11 @@
 // have the checksums in frozen.txt.
 //
 // Each line of frozen.txt is `MODEL RULE MODE CHECKSUM`. The checksum is XXH3 of the
-// exported rows of all features, with the rule's state, and then of the bias, without the
-// lines above the rows, which describe the columns. If TUG_FROZEN_WRITE is in the
-// environment, the test writes the file anew instead of comparing; CONTRIBUTING.md says
-// when that is allowed. All runs use the reference kernels, so that one file serves every
-// CPU.
+// exported rows: first the rows of all features, with the rule's state, then the row of
+// the bias. The lines above the rows, which describe the columns, are left out. If
+// TUG_FROZEN_WRITE is in the environment, the test writes the file anew instead of
+// comparing. CONTRIBUTING.md says when writing it is allowed. All runs use the reference
+// kernels, so that one file serves every CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>

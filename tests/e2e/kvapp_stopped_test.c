@@ -62,8 +62,8 @@ static int work(const char *scheduler)
     return tug_node_finalize(n, false);
 }
 
-// All other processes end, all but one of them with an error, because the cluster has
-// lost a worker.
+// All other processes end: one without an error, the others with an error, because the
+// cluster has lost a worker.
 static void stopped_worker(void **state)
 {
     char scheduler[NODES_ADDRESS];

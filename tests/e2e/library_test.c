@@ -152,7 +152,8 @@ static void send_by_two(struct tug_client *c)
     check(tug_communicator_stop(m, 0));
     check(tug_communicator_stat(m, TABLE, &s));
     assert_true(s.taken == 2 * SENDS && s.queued == 0 && s.failed == 0);
-    // Pushes were merged: a server answers more slowly than four pushes are handed over.
+    // Pushes were merged, because the threads hand over pushes faster than a server
+    // answers.
     assert_true(s.sent < s.taken);
     check(tug_communicator_close(m));
 }

@@ -206,8 +206,7 @@ enum { BASH, ZSH, FISH, SHELLS };
 
 static const struct offer {
     const char *line, *want; // each wanted word is followed by a space
-    // The words that bash offers if they differ from `want`, because bash itself
-    // completes files.
+    // What bash offers if it differs from `want`: bash itself completes names of files.
     const char *bash;
 } offers[] = {
     {"tug tra", "train ", NULL},

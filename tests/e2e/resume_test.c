@@ -296,8 +296,8 @@ static void other_options(void **state)
     e2e_same_model("straight", "out");
 }
 
-// With --resume=auto the first run needs --format, and a resumed one takes the
-// format from the save.
+// With --resume=auto the first run needs --format. A resumed run takes the format from
+// the save.
 static void auto_knows_the_format(void **state)
 {
     (void)state;

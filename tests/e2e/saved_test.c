@@ -243,7 +243,7 @@ static void full_disk(void **state)
     assert_int_equal(eval("out"), 0);
     double loss = e2e_number("logloss");
     size_t n = files_list("out/save-000001", before, 16);
-    // The limits are below the size of a data file, and of the manifest alone.
+    // Both limits are below the size of the file of the sparse table.
     static const uint64_t limits[] = {512, 1500};
     for (size_t i = 0; i < 2; i++) {
         e2e_file_limit = limits[i];

@@ -113,8 +113,9 @@ static double quiet_run(void)
     return auc;
 }
 
-// Trains what the runs with kills are compared with, once for all tests. The tests call it
-// themselves, since a test can be skipped where the data is missing, but a group cannot.
+// Trains the runs without kills, once for all tests. The runs with kills are compared
+// with them. Each test calls this function: a test can be skipped if the data is missing,
+// but the setup of a group cannot.
 static void train_quietly(void)
 {
     static bool done;

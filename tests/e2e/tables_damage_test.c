@@ -236,7 +236,7 @@ static void no_save_more_than(size_t n)
     tug_ends(0, "table stat --from good");
 }
 
-// The disk of a server is full, or that of the process that writes the manifest.
+// The disk of a server is full, or the disk of the process that writes the manifest.
 static void full_disks(void **state)
 {
     (void)state;

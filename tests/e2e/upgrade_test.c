@@ -1,5 +1,5 @@
 // A rolling restart: every process of a running cluster is replaced, one after the other,
-// by one of a program that speaks a newer version of the protocol. The servers are
+// by a process of a program that speaks a newer version of the protocol. The servers are
 // replaced by joining and draining, the workers by joining and leaving, the scheduler by
 // its state. In mode sync the model has the bits of a run that was not disturbed.
 //
@@ -22,7 +22,7 @@ static const char *words_of(const char *out, const char *more)
     return words;
 }
 
-// The processes that start from now on are those of the newer program.
+// From now on, processes are started from the newer program.
 static void use_next(void)
 {
     char path[512];

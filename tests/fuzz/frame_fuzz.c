@@ -1,6 +1,6 @@
 // Any bytes arrive as the stream of a link. Wherever the stream is cut, and whether it is
-// read through the input buffer or straight into bodies, the same messages come out.
-// Refusals have a sentence, and no byte is lost or read twice.
+// read through the input buffer or straight into bodies, the same messages come out. Each
+// refusal has an error message, and no byte is lost or read twice.
 //
 // The first byte chooses where the stream is cut and where bodies are placed; the rest is
 // the stream. Checksums are corrected first, because otherwise no frame would pass their

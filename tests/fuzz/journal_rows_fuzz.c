@@ -1,6 +1,6 @@
-// The rows of a scheduler's journal: a scheduler continues from any bytes in whole groups,
-// or refuses them with a sentence. The input changes bytes of the rows of a real cluster, or
-// follows them as a group of its own.
+// The rows of a scheduler's journal: from any bytes that form whole groups, a scheduler
+// continues, or refuses them with an error message. The input changes bytes of the rows
+// of a real cluster, or follows these rows as a group of its own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 // and from peers with the cluster's token. The processes must not crash, no sanitizer may
 // report anything, and an honest client and an honest tool must still get answers.
 //
-// Usage: fuzz_network [--seconds N] [--seed N]: runs for N seconds (4), with the frames
-// of a seed (1).
+// Usage: fuzz_network [--seconds N] [--seed N]: runs for N seconds (default 4), with the
+// frames of this seed (default 1).
 //
 // Messages that end a cluster when an authorised peer sends them are left out: STOP,
 // RUN_OVER, LEAVE, and a driver's PASS. So are files outside of the test's folder. In the
