@@ -124,6 +124,10 @@ static void print_run(const json_t *s)
         cli_printf(", %.0f examples/s", tool_number(r, "examples_per_second"));
     if (tool_count(r, "best_pass") > 0)
         cli_printf(", validation was best at pass %.0f", tool_number(r, "best_pass"));
+    const json_t *auc = json_object_get(json_object_get(r, "best"), "valid_auc");
+    if (json_is_object(auc))
+        cli_printf(", best validation auc %.5f in pass %.0f", tool_number(auc, "value"),
+                   tool_number(auc, "pass"));
     cli_printf("\n");
     if (tool_text(r, "error")[0] != '\0')
         cli_printf("run: %s\n", tool_text(r, "error"));

@@ -130,6 +130,24 @@ static void add_whole_run(struct page_view *p, const json_t *run)
                          text));
 }
 
+// Adds the best AUC of all passes: of validation, or without it of whole passes of training.
+static void add_best(struct page_view *p, const json_t *run)
+{
+    const json_t *all = fact_at(run, "best"), *auc = fact_at(all, "valid_auc");
+    bool valid = !isnan(fact_number(auc, "value"));
+    char text[TEXT_MAX], more[2 * TEXT_MAX + 8];
+    if (!isnan(fact_number(run, "best_pass")))
+        page_fact(p, "validation best at pass",
+                  text_count(fact_number(run, "best_pass"), text));
+    if (!valid)
+        auc = fact_at(all, "auc");
+    if (isnan(fact_number(auc, "value")))
+        return;
+    snprintf(more, sizeof(more), "%s in pass %.0f",
+             text_number(fact_number(auc, "value"), text), fact_number(auc, "pass"));
+    page_fact(p, valid ? "best validation AUC" : "best AUC of a pass", more);
+}
+
 void page_add_run(struct page_view *p)
 {
     const json_t *run = fact_at(p->now, "run"), *history = fact_at(run, "history");
@@ -167,9 +185,7 @@ void page_add_run(struct page_view *p)
     page_fact(p, "last progress",
               text_seconds(fact_number(run, "seconds_since_progress"), text));
     add_whole_run(p, run);
-    if (!isnan(fact_number(run, "best_pass")))
-        page_fact(p, "validation best at pass",
-                  text_count(fact_number(run, "best_pass"), text));
+    add_best(p, run);
     html_add(&p->h, "</dl>\n<div class=\"curves\">");
     add_curve(p, history, "loss", "Loss");
     add_curve(p, history, "auc", "AUC");

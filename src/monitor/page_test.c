@@ -358,6 +358,30 @@ static void says_when_validation_was_best(void **state)
     assert_null(strstr(main_of(BEST_OF("null", "null"), NULL), "was best at"));
 }
 
+// After 1,000 passes the history lacks the first ones, and the best pass may be one of them.
+static void names_the_best_of_all_passes(void **state)
+{
+    (void)state;
+#define LONG_OF(best)                                                                    \
+    "{'role': 'train', 'run': {'state': 'training', 'pass': 1502, 'passes': 9000, "      \
+    "'examples': 20000, 'loss': 0.4, 'best_pass': 3, 'best': {" best "}, 'history': "    \
+    "[" PASS_OF("1500", "0.8", "0.53", "0.75") ", " PASS_OF("1501", "0.8", "0.55",       \
+                                                            "0.7") "]}}"
+    const char *long_run = LONG_OF("'loss': {'value': 0.2, 'pass': 2}, 'valid_loss': "
+                                   "{'value': 0.491, 'pass': 3}, 'valid_auc': {'value': "
+                                   "0.7912, 'pass': 4}");
+    verdict_is(long_run, false,
+               "the training diverges: the loss is 0.4, and was 0.2 in pass 2; validation "
+               "has worsened since pass 3: the loss was 0.491 and is 0.55");
+    const char *all = main_of(long_run, NULL);
+    has(all, "<dt>validation best at pass</dt><dd>3</dd>");
+    has(all, "<dt>best validation AUC</dt><dd>0.7912 in pass 4</dd>");
+    all = main_of(LONG_OF("'auc': {'value': 0.8312, 'pass': 9}, 'valid_auc': null"), NULL);
+    has(all, "<dt>best AUC of a pass</dt><dd>0.8312 in pass 9</dd>");
+    assert_null(strstr(all, "best validation AUC"));
+    assert_null(strstr(main_of(LONG_OF(""), NULL), "best AUC of a pass"));
+}
+
 static void counts_moves(void **state)
 {
     (void)state;
@@ -576,6 +600,7 @@ int main(void)
         cmocka_unit_test(names_silent_processes_once),
         cmocka_unit_test(names_a_disk_without_room_for_a_save),
         cmocka_unit_test(says_when_validation_was_best),
+        cmocka_unit_test(names_the_best_of_all_passes),
         cmocka_unit_test(counts_moves),
         cmocka_unit_test(tells_how_it_is_beside_what_is_wrong),
         cmocka_unit_test(says_what_numbers_are_of),

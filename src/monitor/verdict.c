@@ -141,7 +141,7 @@ static void judge_servers(struct verdict *v)
     }
 }
 
-// The pass with the least loss in the history, and the last pass.
+// The pass with the least loss of all passes, and the last pass.
 struct passes {
     double least, least_pass; // NaN: no pass has a loss
     double last, last_pass;
@@ -162,6 +162,12 @@ static struct passes compare_passes(const json_t *run, bool valid)
             ret.least = loss;
             ret.least_pass = ret.last_pass;
         }
+    }
+    // The history of a long run lacks its first passes.
+    const json_t *best = fact_at(fact_at(run, "best"), valid ? "valid_loss" : "loss");
+    if (fact_number(best, "value") < ret.least) {
+        ret.least = fact_number(best, "value");
+        ret.least_pass = fact_number(best, "pass");
     }
     return ret;
 }

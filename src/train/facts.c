@@ -21,6 +21,23 @@ enum { PASSES_KEPT = 1000, PROGRESS_NS = 1000000000 };
 // in this many seconds.
 static const double rate_memory = 2;
 
+// The metrics of a pass whose best value is kept, and whether a larger value is better.
+enum best_of { BEST_LOSS, BEST_AUC, BEST_VALID_LOSS, BEST_VALID_AUC, BESTS };
+static const struct {
+    const char *name;
+    bool larger;
+} best_kinds[BESTS] = {
+    [BEST_LOSS] = {"loss", false},
+    [BEST_AUC] = {"auc", true},
+    [BEST_VALID_LOSS] = {"valid_loss", false},
+    [BEST_VALID_AUC] = {"valid_auc", true},
+};
+
+struct best {
+    double value;
+    uint32_t pass; // 0: no pass has a value
+};
+
 struct train_facts {
     pthread_mutex_t lock;
     enum train_state state;
@@ -33,6 +50,8 @@ struct train_facts {
     double share, loss, base_loss, auc, valid_loss, valid_auc;
     // `rate`: examples a second; `rate_seconds`: the trained seconds at the last progress.
     double rate, rate_seconds;
+    // The best values of all passes, those before a resume or takeover included.
+    struct best best[BESTS];
     // The time at which training went on after the last validation or save; 0:
     // there was none so far.
     uint64_t resumed_ns;
@@ -188,17 +207,29 @@ void train_facts_tables(struct train_facts *f, const struct train_table *t, size
     pthread_mutex_unlock(&f->lock);
 }
 
-void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best,
-                      double base)
+static void note_best(struct train_facts *f, const struct history_pass *p)
 {
-    if (f == NULL || h->n == 0)
-        return;
-    const struct history_pass *p = &h->pass[h->n - 1];
-    json_begin();
+    const struct history_score none = {.loss = (double)NAN, .auc = (double)NAN},
+                               valid = p->validated ? p->valid[0] : none;
+    const double values[BESTS] = {[BEST_LOSS] = p->seen[0].loss,
+                                  [BEST_AUC] = p->seen[0].auc,
+                                  [BEST_VALID_LOSS] = valid.loss,
+                                  [BEST_VALID_AUC] = valid.auc};
+    for (size_t i = 0; i < BESTS; i++) {
+        struct best *b = &f->best[i];
+        bool better = best_kinds[i].larger ? values[i] > b->value : values[i] < b->value;
+        if (better || (b->pass == 0 && !isnan(values[i])))
+            *b = (struct best){values[i], p->pass};
+    }
+}
+
+// Adds a finished pass to the history. The caller holds the lock.
+static void add_pass(struct train_facts *f, const struct history *h,
+                     const struct history_pass *p)
+{
     json_t *o = history_pass_to_json(h, p);
     char *line = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
-    pthread_mutex_lock(&f->lock);
     if (line != NULL && f->n_history == PASSES_KEPT) {
         mem_free(f->history[0]);
         f->n_history--;
@@ -206,13 +237,37 @@ void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t b
     }
     if (line != NULL)
         f->history[f->n_history++] = line;
+    note_best(f, p);
+    f->valid_loss = p->validated ? p->valid[0].loss : (double)NAN;
+    f->valid_auc = p->validated ? p->valid[0].auc : (double)NAN;
+}
+
+void train_facts_past(struct train_facts *f, const struct history *h, uint32_t best)
+{
+    if (f == NULL)
+        return;
+    json_begin();
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = 0; i < h->n; i++)
+        add_pass(f, h, &h->pass[i]);
+    f->best_pass = best;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best,
+                      double base)
+{
+    if (f == NULL || h->n == 0)
+        return;
+    const struct history_pass *p = &h->pass[h->n - 1];
+    json_begin();
+    pthread_mutex_lock(&f->lock);
+    add_pass(f, h, p);
     note_examples(f, p->pass, p->examples);
     f->share = 1;
     f->loss = p->seen[0].loss;
     f->base_loss = base;
     f->auc = p->seen[0].auc;
-    f->valid_loss = p->validated ? p->valid[0].loss : (double)NAN;
-    f->valid_auc = p->validated ? p->valid[0].auc : (double)NAN;
     f->best_pass = best;
     pthread_mutex_unlock(&f->lock);
 }
@@ -263,6 +318,22 @@ static void put_count(struct json_out *to, const char *name, uint64_t x, bool kn
         json_out_u64(to, name, x);
     else
         json_out_null(to, name);
+}
+
+static void put_best(const struct train_facts *f, struct json_out *to)
+{
+    json_out_open(to, "best", '{');
+    for (size_t i = 0; i < BESTS; i++) {
+        if (f->best[i].pass == 0) {
+            json_out_null(to, best_kinds[i].name);
+            continue;
+        }
+        json_out_open(to, best_kinds[i].name, '{');
+        json_out_real(to, "value", 12, f->best[i].value);
+        json_out_u64(to, "pass", f->best[i].pass);
+        json_out_close(to, '}');
+    }
+    json_out_close(to, '}');
 }
 
 static void put_saves(const struct train_facts *f, struct json_out *to)
@@ -325,6 +396,7 @@ void train_facts_put(void *facts, const char *name, struct json_out *to)
         json_out_raw(to, NULL, f->history[i], strlen(f->history[i]));
     json_out_close(to, ']');
     put_count(to, "best_pass", f->best_pass, f->best_pass > 0);
+    put_best(f, to);
     put_saves(f, to);
     json_out_close(to, '}');
     pthread_mutex_unlock(&f->lock);

@@ -66,6 +66,9 @@ struct train_table {
 };
 void train_facts_tables(struct train_facts *f, const struct train_table *t, size_t n);
 
+// Adds all passes of the history, which were finished before this process began (--resume,
+// --state); `best` is the number of the best one, 0 without validation.
+void train_facts_past(struct train_facts *f, const struct history *h, uint32_t best);
 // Adds the last pass of the history; `best` is the number of the best pass, `base` the loss
 // if the mean label of the pass were predicted for all examples (NaN if unknown).
 void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best,

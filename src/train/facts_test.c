@@ -53,6 +53,7 @@ static void nobody_asks(void **state)
     assert_false(train_facts_due(NULL));
     train_facts_alive(NULL);
     train_facts_saved(NULL, "x", 1, 1, NULL);
+    train_facts_past(NULL, NULL, 0);
     train_facts_end(NULL, &(struct err){.code = TUG_EIO, .text = "x"});
     train_facts_close(NULL);
 }
@@ -250,6 +251,76 @@ static void many_passes(void **state)
     train_facts_close(f);
 }
 
+static void best_is(const json_t *run, const char *name, double value, double pass)
+{
+    const json_t *one = json_object_get(json_object_get(run, "best"), name);
+    if (isnan(value)) {
+        assert_true(json_is_null(one));
+        return;
+    }
+    number_is(one, "value", value);
+    number_is(one, "pass", pass);
+}
+
+// The best values are those of all passes, although only the last 1,000 passes are kept.
+static void the_best_of_all_passes(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    json_t *run = printed(f);
+    best_is(run, "valid_auc", (double)NAN, 0);
+    json_decref(run);
+    struct history_pass p = {.examples = 4, .validated = true};
+    struct history h = {.labels = 1, .pass = &p, .n = 1};
+    for (p.pass = 1; p.pass <= 1200; p.pass++) {
+        p.seen[0] = (struct history_score){4, p.pass == 5 ? .1 : .4, (double)NAN};
+        p.valid[0] = (struct history_score){4, p.pass == 3 ? .3 : .5,
+                                            p.pass == 7 ? .9 : .6};
+        train_facts_pass(f, &h, 3, (double)NAN);
+    }
+    run = printed(f);
+    best_is(run, "loss", .1, 5);
+    best_is(run, "auc", (double)NAN, 0);
+    best_is(run, "valid_loss", .3, 3);
+    best_is(run, "valid_auc", .9, 7);
+    number_is(json_array_get(json_object_get(run, "history"), 0), "pass", 201);
+    json_decref(run);
+    train_facts_close(f);
+}
+
+// A resumed run, and a scheduler that takes over, show the passes before.
+static void passes_of_an_earlier_process(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    struct history_pass p[3] = {{.pass = 1, .examples = 9, .validated = true},
+                                {.pass = 2, .examples = 9, .validated = true},
+                                {.pass = 3, .examples = 9, .validated = true}};
+    for (int i = 0; i < 3; i++) {
+        p[i].seen[0] = (struct history_score){9, .5, .6};
+        p[i].valid[0] = (struct history_score){9, .5 + .1 * i, .7};
+    }
+    struct history h = {.labels = 1, .pass = p, .n = 2};
+    kit_clock_skip(SECOND_NS);
+    train_facts_past(f, &h, 1);
+    json_t *run = printed(f);
+    assert_int_equal(json_array_size(json_object_get(run, "history")), 2);
+    number_is(run, "best_pass", 1);
+    number_is(run, "valid_loss", .6);
+    number_is(run, "examples_per_second", (double)NAN); // another process trained them
+    best_is(run, "valid_loss", .5, 1);
+    json_decref(run);
+    h.n = 3;
+    train_facts_pass(f, &h, 1, (double)NAN);
+    run = printed(f);
+    assert_int_equal(json_array_size(json_object_get(run, "history")), 3);
+    number_is(run, "pass", 3);
+    json_decref(run);
+    train_facts_close(f);
+}
+
 static void tables(void **state)
 {
     (void)state;
@@ -292,6 +363,8 @@ int main(void)
         cmocka_unit_test(short_passes_have_their_speed),
         cmocka_unit_test(each_state_has_progress),
         cmocka_unit_test(many_passes),
+        cmocka_unit_test(the_best_of_all_passes),
+        cmocka_unit_test(passes_of_an_earlier_process),
         cmocka_unit_test(tables),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

@@ -428,6 +428,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     }
     TRY(checkpoint_start(r, e));
     r->history->labels = name_labels(r, r->history->label);
+    train_facts_past(c->facts, r->history, r->best_epoch);
     TRY(record_open(r, e));
     start = clock_seconds();
     if (c->keep_names > 0)
