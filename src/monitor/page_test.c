@@ -209,6 +209,52 @@ static void sees_that_training_goes_wrong(void **state)
         "the model seems to overfit: the validation AUC is 0.5, the training AUC 0.96");
 }
 
+#define VALID_OF(pass, loss)                                                             \
+    "{'pass': " pass ", 'examples': 20000, 'loss': 0.1, 'auc': 0.99, 'valid': {'loss': " \
+    loss ", 'auc': 0.6}}"
+
+// A model that learns its data by heart has a small training loss while its weights explode:
+// it diverges, which is more than overfitting. A loss that is not so high is that of a model
+// that overfits.
+static void sees_that_validation_diverges(void **state)
+{
+    (void)state;
+    const char *explodes = RUN_OF(
+        ", 'loss': 0.1, 'auc': 0.99, 'best': {'valid_loss': {'value': 0.45, 'pass': 1}}, "
+        "'history': [" VALID_OF("1", "0.45") ", " VALID_OF("6", "5.01") "]");
+    verdict_is(explodes, false,
+               "the training diverges: the validation loss 5.01 is worse than a guess "
+               "(0.69)");
+    assert_null(strstr(main_of(explodes, NULL), "overfit"));
+    assert_null(strstr(main_of(explodes, NULL), "worsened"));
+    verdict_is(RUN_OF(", 'loss': 0.1, 'auc': 0.99, 'history': [" VALID_OF(
+                   "1", "0.2") ", " VALID_OF("6", "0.41") "]"),
+               false,
+               "the training diverges: the validation loss is 0.41, and was 0.2 in pass 1");
+    verdict_is(RUN_OF(", 'loss': 0.1, 'auc': 0.99, 'history': [" VALID_OF(
+                   "1", "0.2") ", " VALID_OF("6", "0.39") "]"),
+               false, "the model seems to overfit: the validation AUC is 0.6");
+    verdict_is(RUN_OF(", 'loss': 0.1, 'auc': 0.7, 'history': [" PASS_OF(
+                   "1", "0.7", "0.01", "0.7") ", " PASS_OF("2", "0.7", "0.03", "0.7") "]"),
+               true, "training"); // thrice a small loss
+}
+
+// While a pass has had few examples, the verdict is that of the last whole pass.
+static void keeps_its_verdict_when_a_pass_begins(void **state)
+{
+    (void)state;
+#define BEGUN_OF(examples, last)                                                         \
+    "{'role': 'train', 'run': {'state': 'training', 'pass': 3, 'passes': 9, "            \
+    "'examples': 90, 'loss': 0.3, 'auc': 0.6, 'history': [{'pass': 1, 'examples': "      \
+    "20000, 'loss': 0.4}, {'pass': 2, 'examples': " examples ", 'loss': " last "}]}}"
+    verdict_is(BEGUN_OF("20000", "1.2"), false,
+               "the training diverges: the loss 1.2 is worse than a guess (0.69)");
+    verdict_is(BEGUN_OF("20000", "0.6"), false,
+               "the training diverges: the loss is 0.6, and was 0.4 in pass 1");
+    verdict_is(BEGUN_OF("20000", "0.4"), true, "training");
+    verdict_is(BEGUN_OF("900", "1.2"), true, "training");
+}
+
 // A validation or a save that makes no progress is reported.
 static void sees_that_a_phase_stands_still(void **state)
 {
@@ -594,6 +640,8 @@ int main(void)
         cmocka_unit_test(computes_rates),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(sees_that_training_goes_wrong),
+        cmocka_unit_test(sees_that_validation_diverges),
+        cmocka_unit_test(keeps_its_verdict_when_a_pass_begins),
         cmocka_unit_test(sees_that_a_phase_stands_still),
         cmocka_unit_test(names_the_worker_that_holds_up_others),
         cmocka_unit_test(compares_workers_by_their_recent_speed),

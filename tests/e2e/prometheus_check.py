@@ -27,7 +27,8 @@ QUICK = [
     ("for: 1m", "for: 0s", 3), ("for: 2m", "for: 0s", 3), ("for: 5m", "for: 0s", 1),
     ("idle_seconds > 300", "idle_seconds > 3", 1),
     ("idle_seconds > 600", "idle_seconds > 3", 2), ("21600", "4", 2), ("[15m]", "[5s]", 4), ("[5m]", "[5s]", 3),
-    ("[10m]", "[5s]", 2), ("offset 5m", "offset 5s", 1), ("offset 30m", "offset 5s", 1), ("> 0.9", "> 0.0001", 2),
+    ("[10m]", "[5s]", 2), ("offset 5m", "offset 5s", 1), ("offset 30m", "offset 5s", 1), ("[2m:15s]", "[3s:1s]", 5),
+    ("> 0.9", "> 0.0001", 2),
 ]
 
 
