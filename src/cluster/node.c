@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,6 +297,37 @@ static int node_tell_address(char address[VAN_ADDRESS_MAX], const char *host,
     return err_set(e, TUG_EUSAGE, "--advertise: the name is too long");
 }
 
+// Returns whether the text can be the name or address of a host.
+static bool is_host(const char *text)
+{
+    static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789.-_";
+    struct in6_addr six;
+    size_t n = strlen(text);
+    return inet_pton(AF_INET6, text, &six) == 1 ||
+           (n > 0 && strspn(text, signs) == n && text[0] != '-' && text[0] != '.');
+}
+
+// Splits the value of --advertise. *ret_port is 0 if it has no port.
+static int advertised(const char *told, char ret_host[VAN_ADDRESS_MAX],
+                      uint16_t *ret_port, struct err *e)
+{
+    struct in6_addr six;
+    size_t n = strlen(told);
+    bool bracketed = n > 2 && told[0] == '[' && told[n - 1] == ']';
+    *ret_port = 0;
+    if (inet_pton(AF_INET6, told, &six) == 1 ||
+        route_split(told, ret_host, VAN_ADDRESS_MAX, ret_port, NULL) != 0)
+        snprintf(ret_host, VAN_ADDRESS_MAX, "%.*s", (int)(bracketed ? n - 2 : n),
+                 told + bracketed);
+    if (strchr(told, ',') == NULL && strstr(told, "://") == NULL && is_host(ret_host))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "--advertise takes HOST or HOST:PORT, where HOST is a name or address, "
+                   "not '%.100s'",
+                   told);
+}
+
 // Gets the address at which other nodes are told to reach this node.
 static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRESS_MAX],
                      struct err *e)
@@ -310,11 +342,9 @@ static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRE
             return 0;
         return node_tell_address(address, own, port_of(address), e);
     }
-    if (strchr(told, ',') != NULL || strstr(told, "://") != NULL)
-        return err_set(e, TUG_EUSAGE, "--advertise takes HOST or HOST:PORT, not '%.100s'",
-                       told);
-    if (route_split(told, host, sizeof(host), &port, NULL) != 0)
-        return node_tell_address(address, told, port_of(address), e);
+    TRY(advertised(told, host, &port, e));
+    if (port == 0)
+        return node_tell_address(address, host, port_of(address), e);
     if ((uint32_t)port + loop > UINT16_MAX)
         return err_set(e, TUG_EUSAGE,
                        "--advertise %s: the ports of all loops would go beyond 65535",

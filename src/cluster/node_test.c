@@ -65,9 +65,17 @@ static void test_advertised(void **state)
     assert_int_not_equal(strtol(address + 19, NULL, 10), 0);
     o.advertise = "a:65535";
     assert_int_equal(told(&o, address, &e), TUG_EUSAGE);
-    o.advertise = "tcp://a:1";
-    assert_int_equal(told(&o, address, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "--advertise"));
+    o.advertise = "2001:db8::7"; // an address without a port
+    assert_int_equal(told(&o, address, &e), 0);
+    assert_int_equal(strncmp(address, "tcp://[2001:db8::7]:", 20), 0);
+    static const char *const bad[] = {"tcp://a:1", "a:1,b:1", "<script>", "<script>:7",
+                                      "a b",       "a:x",     "",         "-a",
+                                      "a/b:1",     "[a]:b",   "a\nb"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        o.advertise = bad[i];
+        assert_int_equal(told(&o, address, &e), TUG_EUSAGE);
+        assert_non_null(strstr(e.text, "--advertise takes HOST or HOST:PORT"));
+    }
 }
 
 // A node that listens on all addresses tells others the address from which it reaches the
