@@ -163,6 +163,8 @@ static void training_chart(struct page *page, const struct report_run *runs, siz
     }
     if (p.n > 0)
         c.x_from = 0;
+    // The chart of a run of one pass shows the course within the pass.
+    c.x_whole = n > 1 || json_array_size(json_object_get(runs[0].result, "history")) > 1;
     c.note = n == 1 ? "Training examples are scored before the model learns from them."
                     : "On validation data, or, for a run without it, on training data.";
     plot_show(page, &p, &c);

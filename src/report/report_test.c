@@ -217,6 +217,21 @@ static const char *page_of_runs(const char *a, const char *b)
     return page;
 }
 
+// The axis of passes of a comparison has whole numbers, also for runs of few passes.
+static void test_whole_passes(void **state)
+{
+    (void)state;
+    static const char run[] =
+        "{\"command\":\"train\",\"history\":[{\"pass\":1,\"loss\":40},{\"pass\":2,\"loss\":"
+        "30},{\"pass\":3,\"loss\":20}]}";
+    const char *page = page_of_runs(run, run);
+    assert_non_null(strstr(page, "passes over the data"));
+    assert_non_null(strstr(page, "text-anchor=\"middle\">1</text>"));
+    assert_non_null(strstr(page, "text-anchor=\"middle\">2</text>"));
+    assert_null(strstr(page, "text-anchor=\"middle\">0.5</text>"));
+    assert_null(strstr(page, "text-anchor=\"middle\">1.5</text>"));
+}
+
 // An evaluation has neither the data nor the options of a training; a training that does
 // not name an option has its default.
 static void test_runs_of_two_commands(void **state)
@@ -298,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_whole_passes),
         cmocka_unit_test(test_runs_of_two_commands),
         cmocka_unit_test(test_one_point),
         cmocka_unit_test(test_the_run),

@@ -39,7 +39,8 @@ static void cover(struct axis *a, double v)
 
 // Chooses about `ticks` ticks at 1, 2 or 5 times a power of ten, and moves each end of
 // the axis that is not fixed to a tick.
-static void choose_ticks(struct axis *a, bool fixed_from, bool fixed_to, int ticks)
+static void choose_ticks(struct axis *a, bool fixed_from, bool fixed_to, int ticks,
+                         bool whole)
 {
     if (isnan(a->from) || isnan(a->to)) // the series have no values
         a->from = 0, a->to = 1;
@@ -51,6 +52,8 @@ static void choose_ticks(struct axis *a, bool fixed_from, bool fixed_to, int tic
     double raw = (a->to - a->from) / ticks, power = pow(10, floor(log10(raw)));
     double times = raw / power;
     a->step = power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
+    if (whole)
+        a->step = fmax(a->step, 1);
     if (!fixed_from)
         a->from = floor(a->from / a->step + 1e-9) * a->step;
     if (!fixed_to)
@@ -78,7 +81,7 @@ static struct axis fit(const struct svg_chart *c, bool x)
     }
     a.from = isnan(from) ? a.from : from;
     a.to = isnan(to) ? a.to : to;
-    choose_ticks(&a, !isnan(from), !isnan(to), TICKS - (x ? 0 : 1));
+    choose_ticks(&a, !isnan(from), !isnan(to), TICKS - (x ? 0 : 1), x && c->x_whole);
     return a;
 }
 
