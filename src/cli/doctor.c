@@ -17,6 +17,7 @@
 #include "cli/nodes/node_options.h"
 #include "os/clock.h"
 #include "os/json.h"
+#include "os/process_state.h"
 #include "runtime/tool.h"
 
 struct doctor_values {
@@ -115,14 +116,9 @@ static void name_of(const json_t *n, char to[64])
 // Returns whether the process exists and is not a zombie.
 static bool is_there(pid_t pid)
 {
-    char path[64], state = '?';
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
+    char state = process_state(pid);
+    if (state == 0)
         return kill(pid, 0) == 0 || errno != ESRCH; // /proc may be missing
-    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-        state = '?';
-    fclose(f);
     return state != 'Z' && state != 'X';
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "os/process_state.h"
 
 enum { HOST_MAX = 256 };
 
@@ -99,8 +100,10 @@ static void put_name(const struct launch_facts *f, uint32_t i, struct json_out *
 static void put_process(const struct process *p, struct json_out *to)
 {
     static const char *const states[] = {"waiting", "running", "ended"};
-    json_out_text(to, "state", states[p->state]);
-    json_out_flag(to, "up", p->state == RUNNING);
+    // Of a process on another machine this sees only the ssh that leads to it.
+    bool stopped = p->state == RUNNING && process_is_stopped(p->pid);
+    json_out_text(to, "state", stopped ? "stopped" : states[p->state]);
+    json_out_flag(to, "up", p->state == RUNNING && !stopped);
     if (p->state != WAITING) {
         json_out_i64(to, "pid", p->pid);
         json_out_text(to, "host", p->host[0] != '\0' ? p->host : NULL);

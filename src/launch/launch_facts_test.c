@@ -4,7 +4,11 @@
 #include "launch/launch_facts.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "kit/test.h"
@@ -65,6 +69,32 @@ static void counts_restarts(void **state)
     launch_facts_close(f);
 }
 
+// A process that SIGSTOP has stopped does not count as running.
+static void knows_stopped_processes(void **state)
+{
+    (void)state;
+    struct launch_facts *f = NULL;
+    char want[256];
+    int status;
+    assert_int_equal(launch_facts_open(&f, 0, 0, NULL), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)raise(SIGSTOP);
+        (void)pause();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    launch_facts_began(f, 0, child, NULL);
+    snprintf(want, sizeof(want),
+             "{\"processes\":[{\"name\":\"scheduler\",\"role\":\"scheduler\",\"state\":"
+             "\"stopped\",\"up\":false,\"pid\":%d,\"host\":null,\"restarts\":0}]}",
+             (int)child);
+    prints(f, want);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    launch_facts_close(f);
+}
+
 static void *run(void *facts)
 {
     for (int i = 0; i < 1000; i++) {
@@ -101,6 +131,7 @@ int main(void)
         cmocka_unit_test(nobody_asks),
         cmocka_unit_test(tells_each_process),
         cmocka_unit_test(counts_restarts),
+        cmocka_unit_test(knows_stopped_processes),
         cmocka_unit_test(is_read_while_it_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

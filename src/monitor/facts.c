@@ -198,6 +198,11 @@ bool fact_is_silent(const json_t *node)
            fact_number(node, "seconds_since_sign") > silent_seconds;
 }
 
+bool fact_is_stopped(const json_t *process)
+{
+    return strcmp(fact_text(process, "state"), "stopped") == 0;
+}
+
 double fact_recent_rate(const json_t *node)
 {
     const json_t *recent = fact_at(node, "recent");

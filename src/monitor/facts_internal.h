@@ -48,6 +48,8 @@ bool fact_disk_is_low(const json_t *disk);
 // Returns whether a living node has given no sign of life for longer than the time
 // between heartbeats.
 bool fact_is_silent(const json_t *node);
+// Returns whether a signal or a debugger has stopped a process of tug launch.
+bool fact_is_stopped(const json_t *process);
 // Returns the examples per second of a worker, measured over the last half minute to
 // minute; NaN if the scheduler's facts lack them.
 double fact_recent_rate(const json_t *node);

@@ -291,7 +291,7 @@ const struct metric metrics[] = {
     // `tug launch`.
     ROW("tug_launch_process_up", PROCESS, "up", GAUGE, "1 while the process runs."),
     ROW_OF("tug_launch_process_state", PROCESS, "state", TEXT, "state",
-           "The state of the process: waiting, running, ended."),
+           "The state of the process: waiting, running, stopped, ended."),
     ROW("tug_launch_process_exit_code", PROCESS, "code", GAUGE,
         "The exit code of the process, if it has ended."),
     ROW("tug_launch_process_restarts_total", PROCESS, "restarts", COUNTER,

@@ -258,7 +258,9 @@ void page_add_processes(struct page_view *p)
     page_section(p, "Processes");
     page_table(p, names);
     json_array_foreach(all, i, one) {
-        html_add(&p->h, "<tr%s>", fact_number(one, "code") > 0 ? " class=\"ill\"" : "");
+        html_add(&p->h, "<tr%s>",
+                 fact_number(one, "code") > 0 || fact_is_stopped(one) ? " class=\"ill\""
+                                                                      : "");
         page_cell(p, fact_text(one, "name"));
         page_cell(p, fact_text(one, "host"));
         page_number(p, text_number(fact_number(one, "pid"), text));

@@ -160,6 +160,9 @@ static void says_what_is_wrong(void **state)
     verdict_is("{'role': 'launch', 'processes': [{'name': 'worker 1', 'state': "
                "'running', 'code': null}]}",
                true, "1 of 1 processes run");
+    verdict_is("{'role': 'launch', 'processes': [{'name': 'worker 1', 'pid': 77, "
+               "'state': 'stopped', 'code': null}]}",
+               false, "worker 1 (process 77) is stopped, by SIGSTOP or a debugger");
     verdict_is("{'role': 'scheduler', 'phase': 'gathering', 'servers_wanted': 2, "
                "'workers_wanted': 1}",
                true, "gathering: 0 of 2 servers and 0 of 1 worker have joined");

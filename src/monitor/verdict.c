@@ -310,6 +310,9 @@ static void judge_processes(struct verdict *v)
         if (fact_number(p, "code") > 0)
             PROBLEM(v, "%.60s has ended with code %.0f", fact_text(p, "name"),
                     fact_number(p, "code"));
+        else if (fact_is_stopped(p))
+            PROBLEM(v, "%.60s (process %.0f) is stopped, by SIGSTOP or a debugger",
+                    fact_text(p, "name"), fact_number(p, "pid"));
 }
 
 // ---------------------------------------------------------------- states without

@@ -136,8 +136,18 @@ def check_processes(url):
     processes = {p["name"]: p for p in json.loads(get(url, "/status.json")[1])["processes"]}
     expect(set(processes) == {"scheduler", "server 0", "worker 0", "worker 1"}, f"the processes are {processes}")
     expect(all(p["state"] == "running" and p["restarts"] == 0 for p in processes.values()), f"{processes}")
-    os.kill(processes["worker 1"]["pid"], signal.SIGKILL)
+    worker = processes["worker 1"]["pid"]
+    os.kill(worker, signal.SIGSTOP)
     await_status(url, "/readyz", 503)
+    expect(f"worker 1 (process {worker}) is stopped" in get(url, "/")[1], "the page does not say that worker 1 is stopped")
+    text = get(url, "/metrics")[1]
+    line = 'tug_launch_process_up{role="launch",process_role="worker",process_rank="1"} 0\n'
+    expect(line in text, f"the metrics lack {line}: {text}")
+    os.kill(worker, signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    while json.loads(get(url, "/status.json")[1])["processes"][3]["state"] != "ended":
+        expect(time.monotonic() < end, "worker 1 does not end")
+        time.sleep(0.02)
     ended = json.loads(get(url, "/status.json")[1])["processes"][3]
     expect(ended["code"] == 137 and ended["signal"] == 9, f"worker 1 is {ended}")
     expect("worker 1 has ended with code 137" in get(url, "/")[1], "the page does not say that worker 1 has ended")
