@@ -322,10 +322,11 @@ static int advertised(const char *told, char ret_host[VAN_ADDRESS_MAX],
                  told + bracketed);
     if (strchr(told, ',') == NULL && strstr(told, "://") == NULL && is_host(ret_host))
         return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "--advertise takes HOST or HOST:PORT, where HOST is a name or address, "
-                   "not '%.100s'",
-                   told);
+    return err_set(
+        e, TUG_EUSAGE,
+        "--advertise takes HOST or HOST:PORT, where HOST is a name or address, "
+        "not '%.100s'",
+        told);
 }
 
 // Gets the address at which other nodes are told to reach this node.

@@ -100,7 +100,7 @@ static void put_name(const struct launch_facts *f, uint32_t i, struct json_out *
 static void put_process(const struct process *p, struct json_out *to)
 {
     static const char *const states[] = {"waiting", "running", "ended"};
-    // Of a process on another machine this sees only the ssh that leads to it.
+    // The pid of a process on another machine is that of its ssh here.
     bool stopped = p->state == RUNNING && process_is_stopped(p->pid);
     json_out_text(to, "state", stopped ? "stopped" : states[p->state]);
     json_out_flag(to, "up", p->state == RUNNING && !stopped);

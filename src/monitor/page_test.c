@@ -213,8 +213,9 @@ static void sees_that_training_goes_wrong(void **state)
 }
 
 #define VALID_OF(pass, loss)                                                             \
-    "{'pass': " pass ", 'examples': 20000, 'loss': 0.1, 'auc': 0.99, 'valid': {'loss': " \
-    loss ", 'auc': 0.6}}"
+    "{'pass': " pass                                                                     \
+    ", 'examples': 20000, 'loss': 0.1, 'auc': 0.99, 'valid': {'loss': " loss             \
+    ", 'auc': 0.6}}"
 
 // A model that learns its data by heart has a small training loss while its weights explode:
 // it diverges, which is more than overfitting. A loss that is not so high is that of a model
@@ -230,16 +231,18 @@ static void sees_that_validation_diverges(void **state)
                "(0.69)");
     assert_null(strstr(main_of(explodes, NULL), "overfit"));
     assert_null(strstr(main_of(explodes, NULL), "worsened"));
-    verdict_is(RUN_OF(", 'loss': 0.1, 'auc': 0.99, 'history': [" VALID_OF(
-                   "1", "0.2") ", " VALID_OF("6", "0.41") "]"),
-               false,
-               "the training diverges: the validation loss is 0.41, and was 0.2 in pass 1");
+    verdict_is(
+        RUN_OF(", 'loss': 0.1, 'auc': 0.99, 'history': [" VALID_OF(
+            "1", "0.2") ", " VALID_OF("6", "0.41") "]"),
+        false,
+        "the training diverges: the validation loss is 0.41, and was 0.2 in pass 1");
     verdict_is(RUN_OF(", 'loss': 0.1, 'auc': 0.99, 'history': [" VALID_OF(
                    "1", "0.2") ", " VALID_OF("6", "0.39") "]"),
                false, "the model seems to overfit: the validation AUC is 0.6");
-    verdict_is(RUN_OF(", 'loss': 0.1, 'auc': 0.7, 'history': [" PASS_OF(
-                   "1", "0.7", "0.01", "0.7") ", " PASS_OF("2", "0.7", "0.03", "0.7") "]"),
-               true, "training"); // thrice a small loss
+    verdict_is(
+        RUN_OF(", 'loss': 0.1, 'auc': 0.7, 'history': [" PASS_OF(
+            "1", "0.7", "0.01", "0.7") ", " PASS_OF("2", "0.7", "0.03", "0.7") "]"),
+        true, "training"); // thrice a small loss
 }
 
 // While a pass has had few examples, the verdict is that of the last whole pass.
@@ -419,13 +422,15 @@ static void names_the_best_of_all_passes(void **state)
     const char *long_run = LONG_OF("'loss': {'value': 0.2, 'pass': 2}, 'valid_loss': "
                                    "{'value': 0.491, 'pass': 3}, 'valid_auc': {'value': "
                                    "0.7912, 'pass': 4}");
-    verdict_is(long_run, false,
-               "the training diverges: the loss is 0.4, and was 0.2 in pass 2; validation "
-               "has worsened since pass 3: the loss was 0.491 and is 0.55");
+    verdict_is(
+        long_run, false,
+        "the training diverges: the loss is 0.4, and was 0.2 in pass 2; validation "
+        "has worsened since pass 3: the loss was 0.491 and is 0.55");
     const char *all = main_of(long_run, NULL);
     has(all, "<dt>validation best at pass</dt><dd>3</dd>");
     has(all, "<dt>best validation AUC</dt><dd>0.7912 in pass 4</dd>");
-    all = main_of(LONG_OF("'auc': {'value': 0.8312, 'pass': 9}, 'valid_auc': null"), NULL);
+    all = main_of(LONG_OF("'auc': {'value': 0.8312, 'pass': 9}, 'valid_auc': null"),
+                  NULL);
     has(all, "<dt>best AUC of a pass</dt><dd>0.8312 in pass 9</dd>");
     assert_null(strstr(all, "best validation AUC"));
     assert_null(strstr(main_of(LONG_OF(""), NULL), "best AUC of a pass"));

@@ -7,25 +7,15 @@
 
 #include "base/plural.h"
 #include "monitor/limits_internal.h"
-#include "monitor/render_internal.h"
 #include "monitor/text_internal.h"
+#include "monitor/verdict_internal.h"
 #include "os/clock.h"
 
 // The largest number of workers that are looked up in the earlier facts. Without this
 // limit, a cluster with many tables would take long.
 enum { LOOKS_MAX = 16 };
 
-// The problems found so far, or the sentence that describes a process or
-// cluster without problems.
-struct verdict {
-    const json_t *facts;
-    char *text;
-    unsigned problems;
-    unsigned looks; // number of workers looked up in the earlier facts so far
-};
-
-static void add(char text[RENDER_TEXT_MAX], const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void add(char text[RENDER_TEXT_MAX], const char *fmt, ...)
+void verdict_add(char text[RENDER_TEXT_MAX], const char *fmt, ...)
 {
     size_t n = strlen(text);
     va_list args;
@@ -36,8 +26,6 @@ static void add(char text[RENDER_TEXT_MAX], const char *fmt, ...)
         vsnprintf(text + n, RENDER_TEXT_MAX - n, fmt, args);
     va_end(args);
 }
-
-#define PROBLEM(v, ...) ((v)->problems++, add((v)->text, __VA_ARGS__))
 
 // ---------------------------------------------------------------- problems
 
@@ -109,7 +97,7 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
 
 // A server's facts have the state of its last save; a run's facts have an error
 // only if the save failed.
-static void judge_saves(struct verdict *v, const json_t *of, const char *who)
+void verdict_judge_saves(struct verdict *v, const json_t *of, const char *who)
 {
     const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
     const char *error = fact_text(last, "error");
@@ -135,171 +123,10 @@ static void judge_servers(struct verdict *v)
                     fact_text(loop, "error"));
         if (rows_max > 0 && fact_number(memory, "rows") > memory_share * rows_max)
             PROBLEM(v, "%sits memory for rows is nearly full", who);
-        judge_saves(v, loop, who);
+        verdict_judge_saves(v, loop, who);
         if (fact_number(loop, "loop") == 0) // the loops share their process's disks
             judge_disks(v, loop, who);
     }
-}
-
-// The pass with the least loss of all passes, and the last pass.
-struct passes {
-    double least, least_pass; // NaN: no pass has a loss
-    double last, last_pass, last_examples;
-};
-
-static struct passes compare_passes(const json_t *run, bool valid)
-{
-    struct passes ret = {NAN, NAN, NAN, NAN, NAN};
-    const json_t *pass;
-    size_t i;
-    json_array_foreach(json_object_get(run, "history"), i, pass) {
-        const json_t *of = valid ? fact_at(pass, "valid") : pass;
-        double loss = fact_number(of, "loss");
-        if (isnan(loss))
-            continue;
-        ret.last = loss;
-        ret.last_examples = fact_number(of, "examples");
-        ret.last_pass = fact_number(pass, "pass");
-        if (!(loss >= ret.least)) {
-            ret.least = loss;
-            ret.least_pass = ret.last_pass;
-        }
-    }
-    // The history of a long run lacks its first passes.
-    const json_t *best = fact_at(fact_at(run, "best"), valid ? "valid_loss" : "loss");
-    if (fact_number(best, "value") < ret.least) {
-        ret.least = fact_number(best, "value");
-        ret.least_pass = fact_number(best, "pass");
-    }
-    return ret;
-}
-
-// Returns whether the loss is at least that of a model that predicts the mean label for
-// all examples.
-static bool learns_nothing(const json_t *run)
-{
-    double examples = fact_number(run, "examples"), pass = fact_number(run, "pass");
-    return fact_number(run, "loss") >= fact_number(run, "base_loss") &&
-           !isnan(fact_number(run, "auc")) &&
-           (examples > first_examples || (pass > 1 && examples > enough_examples));
-}
-
-// Returns the training loss of the present pass or, while that has had fewer than `enough`
-// examples, of the last whole pass. So the verdict does not change when a pass begins. NaN
-// if neither pass has enough.
-static double settled_loss(const json_t *run, const struct passes *p, double enough)
-{
-    if (fact_number(run, "examples") >= enough)
-        return fact_number(run, "loss");
-    return p->last_examples >= enough ? p->last : NAN;
-}
-
-// Returns whether the training diverges by its own loss.
-static bool judge_loss(struct verdict *v, const json_t *run)
-{
-    struct passes p = compare_passes(run, false);
-    double few = settled_loss(run, &p, few_examples),
-           loss = settled_loss(run, &p, enough_examples);
-    char now[TEXT_MAX], best[TEXT_MAX];
-    unsigned before = v->problems;
-    if (fact_true(run, "diverged"))
-        PROBLEM(v, "the training has diverged");
-    else if (few > guess_loss && !isnan(fact_number(run, "auc")))
-        PROBLEM(v, "the training diverges: the loss %s is worse than a guess (0.69)",
-                text_number(few, now));
-    else if (loss > rise_factor * p.least && loss - p.least > rise_least)
-        PROBLEM(v, "the training diverges: the loss is %s, and was %s in pass %.0f",
-                text_number(loss, now), text_number(p.least, best), p.least_pass);
-    return v->problems > before;
-}
-
-static void judge_learning(struct verdict *v, const json_t *run)
-{
-    char now[TEXT_MAX], base[TEXT_MAX];
-    if (learns_nothing(run))
-        PROBLEM(
-            v,
-            "the training learns nothing: the loss %s is not below %s, which the mean "
-            "label alone gives",
-            text_number(fact_number(run, "loss"), now),
-            text_number(fact_number(run, "base_loss"), base));
-}
-
-// Returns whether the training diverges by the loss of its validation: a model that learns
-// its data by heart has a small loss there, although its weights explode.
-static bool judge_valid_loss(struct verdict *v, const struct passes *p, double valid_auc)
-{
-    char now[TEXT_MAX], best[TEXT_MAX];
-    if (p->last > guess_loss && !isnan(valid_auc))
-        PROBLEM(v,
-                "the training diverges: the validation loss %s is worse than a guess "
-                "(0.69)",
-                text_number(p->last, now));
-    else if (p->last > valid_rise_factor * p->least && p->last - p->least > rise_least)
-        PROBLEM(v,
-                "the training diverges: the validation loss is %s, and was %s in pass "
-                "%.0f",
-                text_number(p->last, now), text_number(p->least, best), p->least_pass);
-    else
-        return false;
-    return true;
-}
-
-// Two passes are too few to judge by, so a rise from one pass to the next is not
-// reported.
-static void judge_validation(struct verdict *v, const json_t *run, bool diverges)
-{
-    struct passes p = compare_passes(run, true);
-    const json_t *history = fact_at(run, "history"),
-                 *last = json_array_get(history, json_array_size(history) - 1);
-    double auc = fact_number(last, "auc"),
-           valid_auc = fact_number(fact_at(last, "valid"), "auc");
-    char now[TEXT_MAX], best[TEXT_MAX];
-    if (!diverges && judge_valid_loss(v, &p, valid_auc))
-        return;
-    if (p.last > valid_factor * p.least && p.last_pass - p.least_pass >= 2)
-        PROBLEM(v, "validation has worsened since pass %.0f: the loss was %s and is %s",
-                p.least_pass, text_number(p.least, best), text_number(p.last, now));
-    if (!diverges && auc - valid_auc > auc_gap)
-        PROBLEM(
-            v,
-            "the model seems to overfit: the validation AUC is %s, the training AUC %s",
-            text_number(valid_auc, best), text_number(auc, now));
-}
-
-// A save reports no progress while it is written, so its duration is compared with
-// that of the last save.
-static void judge_phase(struct verdict *v, const json_t *run, const char *state)
-{
-    const json_t *last = fact_at(fact_at(run, "saves"), "last");
-    double idle = fact_number(run, "seconds_since_progress"),
-           took = fact_number(last, "seconds");
-    char text[TEXT_MAX];
-    if (!(idle > idle_seconds))
-        return;
-    if (strcmp(state, "training") == 0)
-        PROBLEM(v, "the training has made no progress for %.0f s", idle);
-    else if (strcmp(state, "validating") == 0)
-        PROBLEM(v, "the validation has made no progress for %.0f s", idle);
-    else if (strcmp(state, "saving") == 0 && isnan(took))
-        PROBLEM(v, "the save is not complete after %.0f s", idle);
-    else if (strcmp(state, "saving") == 0 && idle > save_factor * took)
-        PROBLEM(v, "the save is not complete after %.0f s; the last one took %s", idle,
-                text_seconds(took, text));
-}
-
-static void judge_run(struct verdict *v)
-{
-    const json_t *run = fact_at(v->facts, "run");
-    const char *state = fact_text(run, "state"), *error = fact_text(run, "error");
-    bool diverges = judge_loss(v, run);
-    if (!diverges)
-        judge_learning(v, run);
-    judge_validation(v, run, diverges);
-    if (strcmp(state, "failed") == 0)
-        PROBLEM(v, "the training failed%s%.400s", *error != '\0' ? ": " : "", error);
-    judge_phase(v, run, state);
-    judge_saves(v, run, "");
 }
 
 static void judge_processes(struct verdict *v)
@@ -401,7 +228,8 @@ static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
         if (!fact_holds_up(behind, bound) || v->looks++ >= LOOKS_MAX ||
             !held_up_before(before, fact_text(t, "name"), rank))
             continue;
-        add(v->text,
+        verdict_add(
+            v->text,
             "worker %.0f is %.0f clocks behind the fastest one, which may be at most "
             "%.0f ahead",
             rank, behind, bound);
@@ -420,11 +248,11 @@ static void say_slowest(struct verdict *v, const json_t *before, const struct co
             if (say_behind(v, before, t))
                 return;
     if (c->holding == 1 && c->workers > 1 && c->held_since >= waiting_seconds)
-        add(v->text, "all others wait for worker %.0f", c->holder);
+        verdict_add(v->text, "all others wait for worker %.0f", c->holder);
     else if (c->compared > 1 && c->pieces >= compared_pieces &&
              c->least < slow_share * c->most)
-        add(v->text, "worker %.0f is slow (%.0f %% of the fastest one's speed)",
-            c->slowest, 100 * c->least / c->most);
+        verdict_add(v->text, "worker %.0f is slow (%.0f %% of the fastest one's speed)",
+                    c->slowest, 100 * c->least / c->most);
 }
 
 static void say_save(struct verdict *v)
@@ -434,7 +262,8 @@ static void say_save(struct verdict *v)
     double finished = fact_number(last, "finished_unix_seconds"),
            now = fact_number(v->facts, "unix_seconds");
     if (!isnan(finished) && !isnan(now))
-        add(v->text, "last save %s ago", text_seconds(fmax(now - finished, 0), age));
+        verdict_add(v->text, "last save %s ago",
+                    text_seconds(fmax(now - finished, 0), age));
 }
 
 // Writes for how many passes validation has not become better.
@@ -444,8 +273,9 @@ static void say_best(struct verdict *v, const json_t *run)
                  *last = json_array_get(history, json_array_size(history) - 1);
     double best = fact_number(run, "best_pass"), since = fact_number(last, "pass") - best;
     if (since >= 2 && fact_at(last, "valid") != NULL)
-        add(v->text, "validation was best at pass %.0f, %.0f passes before the last one",
-            best, since);
+        verdict_add(v->text,
+                    "validation was best at pass %.0f, %.0f passes before the last one",
+                    best, since);
 }
 
 static void say_run(struct verdict *v)
@@ -457,12 +287,12 @@ static void say_run(struct verdict *v)
     const char *state = fact_text(run, "state");
     double pass = fact_number(run, "pass"), passes = fact_number(run, "passes");
     if (isnan(passes)) // the facts of tug launch have only the state
-        add(v->text, "the run: %.60s", state);
+        verdict_add(v->text, "the run: %.60s", state);
     else if (strcmp(state, "training") == 0)
-        add(v->text, "training, pass %.0f of %.0f, %s examples a second", pass, passes,
-            text_count(fact_number(run, "examples_per_second"), speed));
+        verdict_add(v->text, "training, pass %.0f of %.0f, %s examples a second", pass,
+                    passes, text_count(fact_number(run, "examples_per_second"), speed));
     else
-        add(v->text, "%.60s, pass %.0f of %.0f", state, pass, passes);
+        verdict_add(v->text, "%.60s, pass %.0f of %.0f", state, pass, passes);
     say_best(v, run);
 }
 
@@ -476,10 +306,10 @@ static void say_moves(struct verdict *v)
     json_array_foreach(json_object_get(v->facts, "nodes"), i, n)
         if (fact_true(n, "draining") && fact_true(n, "alive") &&
             !(fact_number(n, "loop") > 0))
-            add(v->text, "server %.0f is drained", fact_number(n, "rank"));
+            verdict_add(v->text, "server %.0f is drained", fact_number(n, "rank"));
     if (left > 0)
-        add(v->text, "%s partition%s still to move", text_count(left, text),
-            left == 1 ? " is" : "s are");
+        verdict_add(v->text, "%s partition%s still to move", text_count(left, text),
+                    left == 1 ? " is" : "s are");
 }
 
 static void say_cluster(struct verdict *v, const json_t *before)
@@ -488,11 +318,12 @@ static void say_cluster(struct verdict *v, const json_t *before)
     double servers = fact_number(v->facts, "servers_wanted"),
            workers = fact_number(v->facts, "workers_wanted");
     if (strcmp(fact_text(v->facts, "phase"), "gathering") == 0)
-        add(v->text, "gathering: %u of %.0f server%s and %u of %.0f worker%s have joined",
+        verdict_add(
+            v->text, "gathering: %u of %.0f server%s and %u of %.0f worker%s have joined",
             c.servers, servers, PLURAL_S(servers), c.workers, workers, PLURAL_S(workers));
     else
-        add(v->text, "%u server%s and %u worker%s alive", c.servers, PLURAL_S(c.servers),
-            c.workers, PLURAL_S(c.workers));
+        verdict_add(v->text, "%u server%s and %u worker%s alive", c.servers,
+                    PLURAL_S(c.servers), c.workers, PLURAL_S(c.workers));
     say_slowest(v, before, &c);
     say_moves(v);
     say_run(v);
@@ -509,20 +340,21 @@ static void say_state(struct verdict *v, const json_t *before)
     } else if (is_role(v->facts, "server")) {
         size_t loops = json_array_size(fact_at(v->facts, "servers")),
                tables = json_array_size(fact_at(v->facts, "tables"));
-        add(v->text, "serving %zu table%s on %zu loop%s", tables, PLURAL_S(tables), loops,
-            PLURAL_S(loops));
+        verdict_add(v->text, "serving %zu table%s on %zu loop%s", tables,
+                    PLURAL_S(tables), loops, PLURAL_S(loops));
     } else if (is_role(v->facts, "worker")) {
-        add(v->text,
-            fact_true(v->facts, "joined") ? "joined, pass %.0f, %s examples"
-                                          : "not joined yet",
-            fact_number(v->facts, "pass"),
-            text_count(fact_number(v->facts, "examples"), count));
+        verdict_add(v->text,
+                    fact_true(v->facts, "joined") ? "joined, pass %.0f, %s examples"
+                                                  : "not joined yet",
+                    fact_number(v->facts, "pass"),
+                    text_count(fact_number(v->facts, "examples"), count));
     } else if (is_role(v->facts, "standby")) {
-        add(v->text, "%.400s", fact_text(v->facts, "standby"));
+        verdict_add(v->text, "%.400s", fact_text(v->facts, "standby"));
     } else if (processes != NULL) {
         json_array_foreach(processes, i, p)
             running += strcmp(fact_text(p, "state"), "running") == 0;
-        add(v->text, "%zu of %zu processes run", running, json_array_size(processes));
+        verdict_add(v->text, "%zu of %zu processes run", running,
+                    json_array_size(processes));
     } else {
         say_run(v);
         say_save(v);
@@ -535,7 +367,7 @@ void render_state(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
     ret[0] = '\0';
     say_state(&v, t->before);
     if (ret[0] == '\0')
-        add(ret, "running");
+        verdict_add(ret, "running");
 }
 
 bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
@@ -543,7 +375,7 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
     struct verdict v = {.facts = t->now, .text = ret};
     ret[0] = '\0';
     if (t->now == NULL) {
-        add(ret, "%s", t->why.code != 0 ? t->why.text : "nothing is known yet");
+        verdict_add(ret, "%s", t->why.code != 0 ? t->why.text : "nothing is known yet");
         return false;
     }
     if (t->why.code != 0)
@@ -552,7 +384,7 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
     judge_nodes(&v);
     judge_silence(&v);
     judge_servers(&v);
-    judge_run(&v);
+    verdict_judge_run(&v);
     if (!is_role(t->now, "server")) // a server's loops have already reported their disks
         judge_disks(&v, t->now, "");
     judge_processes(&v);
@@ -572,7 +404,7 @@ static bool scheduler_is_ready(const struct facts_told *t, char ret[RENDER_TEXT_
     }
     judge_nodes(&v);
     if (v.problems == 0)
-        add(ret, "ready: all processes have joined");
+        verdict_add(ret, "ready: all processes have joined");
     return v.problems == 0;
 }
 
@@ -582,25 +414,28 @@ static bool server_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
     size_t i;
     json_array_foreach(loops, i, loop) {
         if (*fact_text(loop, "error") != '\0')
-            add(ret, "loop %zu does not answer: %.200s", i, fact_text(loop, "error"));
+            verdict_add(ret, "loop %zu does not answer: %.200s", i,
+                        fact_text(loop, "error"));
         else if (!(fact_number(loop, "epoch") > 0))
-            add(ret, "loop %zu has no partitions yet: the cluster is not complete", i);
+            verdict_add(ret,
+                        "loop %zu has no partitions yet: the cluster is not complete", i);
     }
     if (json_array_size(loops) == 0)
-        add(ret, "the loops are not running yet");
+        verdict_add(ret, "the loops are not running yet");
     bool ready = *ret == '\0';
     if (ready)
-        add(ret, "ready: all loops serve their partitions");
+        verdict_add(ret, "ready: all loops serve their partitions");
     return ready;
 }
 
 static bool worker_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
 {
     const json_t *joined = fact_at(facts, "joined");
-    add(ret, "%s",
-        json_is_true(joined)    ? "ready: the worker has joined"
-        : json_is_false(joined) ? "the worker has not joined yet"
-                                : "the worker does not tell whether it has joined");
+    verdict_add(ret, "%s",
+                json_is_true(joined) ? "ready: the worker has joined"
+                : json_is_false(joined)
+                    ? "the worker has not joined yet"
+                    : "the worker does not tell whether it has joined");
     return json_is_true(joined);
 }
 
@@ -608,12 +443,12 @@ static bool run_is_ready(const json_t *run, char ret[RENDER_TEXT_MAX])
 {
     bool loading = strcmp(fact_text(run, "state"), "loading") == 0,
          failed = strcmp(fact_text(run, "state"), "failed") == 0;
-    add(ret, "%s%.400s",
-        run == NULL ? "the run does not tell its state"
-        : loading   ? "the data is being read"
-        : failed    ? "the run has failed: "
-                    : "ready",
-        failed ? fact_text(run, "error") : "");
+    verdict_add(ret, "%s%.400s",
+                run == NULL ? "the run does not tell its state"
+                : loading   ? "the data is being read"
+                : failed    ? "the run has failed: "
+                            : "ready",
+                failed ? fact_text(run, "error") : "");
     return run != NULL && !loading && !failed;
 }
 
@@ -623,10 +458,10 @@ static bool processes_are_ready(const json_t *all, char ret[RENDER_TEXT_MAX])
     size_t i;
     json_array_foreach(all, i, p)
         if (strcmp(fact_text(p, "state"), "running") != 0)
-            add(ret, "%.60s: %.60s", fact_text(p, "name"), fact_text(p, "state"));
+            verdict_add(ret, "%.60s: %.60s", fact_text(p, "name"), fact_text(p, "state"));
     bool ready = ret[0] == '\0';
     if (ready)
-        add(ret, "ready: all processes run");
+        verdict_add(ret, "ready: all processes run");
     return ready;
 }
 

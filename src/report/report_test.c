@@ -221,9 +221,9 @@ static const char *page_of_runs(const char *a, const char *b)
 static void test_whole_passes(void **state)
 {
     (void)state;
-    static const char run[] =
-        "{\"command\":\"train\",\"history\":[{\"pass\":1,\"loss\":40},{\"pass\":2,\"loss\":"
-        "30},{\"pass\":3,\"loss\":20}]}";
+    static const char run[] = "{\"command\":\"train\",\"history\":[{\"pass\":1,\"loss\":"
+                              "40},{\"pass\":2,\"loss\":"
+                              "30},{\"pass\":3,\"loss\":20}]}";
     const char *page = page_of_runs(run, run);
     assert_non_null(strstr(page, "passes over the data"));
     assert_non_null(strstr(page, "text-anchor=\"middle\">1</text>"));

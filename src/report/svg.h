@@ -36,7 +36,7 @@ struct svg_chart {
     // Bounds of the axes; NAN: the bound fits the series.
     double x_from, x_to, y_from, y_to;
     bool x_whole; // x counts whole things: its ticks are whole numbers
-    double mark; // the x of a vertical line with the name `marked`; NAN: no line
+    double mark;  // the x of a vertical line with the name `marked`; NAN: no line
     const char *marked;
 };
 
