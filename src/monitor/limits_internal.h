@@ -20,11 +20,13 @@ static const double compared_seconds = 10, compared_pieces = 5;
 
 // Limits of the training. A loss above guess_loss, or risen by both rise_factor and
 // rise_least, diverges; so does a validation loss above guess_loss, or risen by both
-// valid_rise_factor and rise_least. While a pass has had only a few examples, its loss may
-// be so high by chance. A loss that is not below that of the mean label means that nothing
-// is learnt; the first pass begins with such a loss.
+// valid_rise_factor and rise_least, unless the validation AUC is below reversed_auc: then
+// the labels of that data are of another kind. While a pass has had only a few examples,
+// its loss may be so high by chance. A loss that is not below that of the mean label means
+// that nothing is learnt; the first pass begins with such a loss.
 static const double guess_loss = 1, few_examples = 1000, enough_examples = 10000,
                     first_examples = 1000000, rise_factor = 1.3, rise_least = .1,
-                    valid_rise_factor = 2, valid_factor = 1.05, auc_gap = .2;
+                    valid_rise_factor = 2, valid_factor = 1.05, auc_gap = .2,
+                    reversed_auc = .4;
 
 #endif

@@ -14,6 +14,7 @@ static const struct shared {
     double limit;
 } shared[] = {
     {"TugStaleness", "group_left () %g * (tug_table_staleness_limit > 0)", behind_share},
+    {"TugValidationWorse", "unless tug_run_valid_auc < %g)\n", reversed_auc},
     {"TugMemoryNearLimit", "(tug_rows_memory_limit_bytes > 0) > %g\n", memory_share},
     {"TugMemoryNearLimit", "(tug_buffers_memory_limit_bytes > 0) > %g\n", memory_share},
     {"TugDiskNearlyFull", "tug_disk_free_bytes / tug_disk_size_bytes < %g\n", disk_share},
@@ -29,7 +30,8 @@ static const struct shared {
     {"TugDiverged", "(tug_run_valid_loss > %g and tug_run_valid_auc)\n", guess_loss},
     {"TugDiverged", "(tug_run_valid_loss > %g * tug_run_best_valid_loss\n",
      valid_rise_factor},
-    {"TugDiverged", "tug_run_valid_loss - tug_run_best_valid_loss > %g)\n", rise_least},
+    {"TugDiverged", "tug_run_valid_loss - tug_run_best_valid_loss > %g))\n", rise_least},
+    {"TugDiverged", "unless tug_run_valid_auc < %g\n", reversed_auc},
     {"TugSaveStalled", "tug_run_idle_seconds < %g * tug_run_last_save_duration_seconds",
      save_factor},
     {"TugLearnsNothing", "(tug_run_pass_examples > %.0f or", first_examples},

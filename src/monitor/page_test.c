@@ -243,6 +243,9 @@ static void sees_that_validation_diverges(void **state)
         RUN_OF(", 'loss': 0.1, 'auc': 0.7, 'history': [" PASS_OF(
             "1", "0.7", "0.01", "0.7") ", " PASS_OF("2", "0.7", "0.03", "0.7") "]"),
         true, "training"); // thrice a small loss
+    verdict_is(RUN_OF(", 'loss': 0.1, 'auc': 0.7, 'history': [" PASS_OF(
+                   "1", "0.7", "0.6", "0.2") ", " PASS_OF("2", "0.7", "1.7", "0.1") "]"),
+               false, "the model seems to overfit"); // the labels are reversed
 }
 
 // While a pass has had few examples, the verdict is that of the last whole pass.

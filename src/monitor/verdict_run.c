@@ -97,6 +97,8 @@ static void judge_learning(struct verdict *v, const json_t *run)
 static bool judge_valid_loss(struct verdict *v, const struct passes *p, double valid_auc)
 {
     char now[TEXT_MAX], best[TEXT_MAX];
+    if (valid_auc < reversed_auc)
+        return false;
     if (p->last > guess_loss && !isnan(valid_auc))
         PROBLEM(v,
                 "the training diverges: the validation loss %s is worse than a guess "
