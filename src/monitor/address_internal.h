@@ -33,7 +33,8 @@ int address_refuse(const struct monitor_address *a, const char *missing, struct 
 // Opens the listening socket. A Unix socket gets mode 0600, and replaces a socket that a
 // dead process has left. Sets a->port if it was 0, and a->url.
 int address_listen(struct monitor_address *a, bool tls, int *ret_fd, struct err *e);
-// Removes the Unix socket at a->path, unless another process has put a file there since.
+// Removes the Unix socket at a->path. Does nothing if another process has put a file
+// there.
 void address_leave(const struct monitor_address *a);
 
 // Returns whether the process at the other end of a Unix socket runs as this user or as

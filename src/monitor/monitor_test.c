@@ -474,7 +474,7 @@ static void serves_beside_many_connections(void **state)
         fds[i] = browse_connect(url);
         if (i % 2 == 0)
             browse_send(fds[i], "GET / HTTP/1.1\r\nHost: local");
-        // An answered request now and then keeps the listen queue from filling up.
+        // Waits for an answer now and then, so that the listen queue does not fill up.
         if (i % SOME == 0)
             browse_says(url, "/healthz", 200, "alive");
     }

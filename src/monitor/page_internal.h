@@ -10,7 +10,7 @@
 
 struct page_view {
     struct page h;
-    const json_t *now, *before; // `before`: NULL: no rates are known
+    const json_t *now, *before; // `before` is NULL if no rates are known
     double seconds;             // seconds between `before` and `now`
 };
 

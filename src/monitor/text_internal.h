@@ -6,7 +6,7 @@
 
 enum { TEXT_MAX = 48 };
 
-// These format numbers for people, NaN as "–". Each function returns `ret`.
+// These functions format numbers for people, NaN as "–", and return `ret`.
 const char *text_count(double x, char ret[TEXT_MAX]);   // 1,234,567
 const char *text_bytes(double x, char ret[TEXT_MAX]);   // 1.2 GB
 const char *text_seconds(double x, char ret[TEXT_MAX]); // 340 µs, 2.1 s, 5 min, 3.2 h

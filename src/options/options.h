@@ -165,17 +165,17 @@ bool options_said(const struct options *o, const char *name);
 // NULL if there is none.
 const char *options_given_of_group(const struct options *o, const char *group);
 
-// These write the manual from the table: options_help for a terminal of `width` columns
-// (0 or more than 80: 80), options_scdoc as the scdoc source of a man page.
+// These functions write the manual from the table: options_help for a terminal of `width`
+// columns (0 or more than 80: 80), options_scdoc as the scdoc source of a man page.
 int options_help(const struct option_table *t, size_t width, struct buf *b);
 int options_scdoc(const struct option_table *t, struct buf *b);
 // Appends `text` and a line end, wrapped for a terminal of `width` columns. The first
 // word starts at column `at`; further lines are indented by `indent`.
 int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size_t width);
 
-// These read a value as options do. options_read_whole reads digits or an integer written
-// as 1e6; *ret_rest becomes the text behind it. options_read_flag reads yes, no, true,
-// false, on, off, 1 or 0. Both return false if the text has no such value.
+// These functions read a value as options do. options_read_whole reads digits or an
+// integer written as 1e6; *ret_rest becomes the text behind it. options_read_flag reads
+// yes, no, true, false, on, off, 1 or 0. Both return false if the text has no such value.
 bool options_read_whole(const char *text, uint64_t *ret, const char **ret_rest);
 bool options_read_flag(const char *text, bool *ret);
 

@@ -284,8 +284,8 @@ static void test_bad_values(void **state)
             "--learning_rate", "1");
     REFUSED("--model: 'linear' is not one of: lr fm ffm; did you mean 'lr'?", "--model",
             "linear");
-    // A dash and a letter are not taken for a further value of the list before it, or
-    // of an unknown option.
+    // A word of a dash and a letter is not taken as a value: neither of the list before
+    // it, nor of an unknown option.
     REFUSED("there is no option '-r'; did you mean '--lr'?", "--data", "a", "-r", "0.2");
     REFUSED(
         "2 problems: (1) there is no option '--banana'; 'tug train --help' lists them "

@@ -142,8 +142,8 @@ static int open_save(struct opened_model *m, const struct model_values *v, bool 
     return model_load(m, e);
 }
 
-// Returns whether opening can be tried again. This needs a newer save in place of the one
-// that could not be read, as in a run with --keep, and data that can be read again.
+// Returns whether opening can be tried again: a newer save has replaced the save that
+// could not be read, as in a run with --keep, and the data can be read again.
 static bool is_replaced(const struct opened_model *m, const char *from)
 {
     char newest[FILE_PATH_MAX];

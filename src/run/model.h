@@ -81,8 +81,9 @@ struct opened_model {
 // Opens a model and data to score. `labels`: each line must have a label.
 int model_open(struct opened_model *m, const struct model_values *v, bool labels,
                struct err *e);
-// These do what model_open does, in three steps: model_read reads the description;
-// model_open_data opens data, in place of earlier data; model_load loads the rows.
+// These functions do what model_open does, in three steps: model_read reads the
+// description; model_open_data opens data, in place of earlier data; model_load loads the
+// rows.
 int model_read(struct opened_model *m, const char *from, uint64_t threads, struct err *e);
 int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
                     struct err *e);

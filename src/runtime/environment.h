@@ -18,8 +18,8 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e);
 // Calls role_needs_servers with this process's environment.
 int environment_needs_servers(struct err *e);
 
-// These convert between a role of the public interface (enum tug_group; 0: no role) and a
-// role in messages (enum wire_role; WIRE_NOBODY: no role).
+// These functions convert between a role of the public interface (enum tug_group; 0: no
+// role) and a role in messages (enum wire_role; WIRE_NOBODY: no role).
 enum wire_role role_of_group(int group);
 int group_of_role(enum wire_role role);
 

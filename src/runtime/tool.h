@@ -62,7 +62,7 @@ int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e);
 // text.
 size_t tool_count_values(const char *text, size_t n);
 
-// These return a member of an object; "" or 0 if the object has no such member.
+// These functions return a member of an object; "" or 0 if the object has no such member.
 const char *tool_text(const json_t *o, const char *name);
 double tool_number(const json_t *o, const char *name);
 // Returns a member as an integer; beyond 2^53 it is rounded.

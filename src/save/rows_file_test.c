@@ -648,7 +648,7 @@ static void test_forged_keys(void **state)
     refuse_block(&f, "is out of place");
     copy_key(&f, 0, 1, 0, 3); // a key that is smaller than the one before it
     refuse_block(&f, "is out of place");
-    copy_key(&f, 2, 0, 1, 0); // a key that is smaller than the last one of the previous
+    copy_key(&f, 2, 0, 1, 0); // a key that is smaller than the last key of the previous
                               // block
     refuse_block(&f, "is out of place");
     copy_key(&f, 4, 0, 0, 0); // a key of another partition

@@ -138,7 +138,8 @@ static int save_apart(const struct scene *x, long n, int error)
                 rows_image_equal(&after, (struct rows_image *)(uintptr_t)&x->now);
     if (!well)
         print_message("%s\n", e.text);
-    // So the next save has the contents that the interrupted save should have had.
+    // The store is unchanged, so the next save has the contents that the interrupted save
+    // should have had.
     rc = saves_one(x->s, x->dir, x->mode, x->keep, &e);
     if (rc == 0)
         files_remove(saves_path(x->dir, "save-000003"));

@@ -38,8 +38,8 @@ struct score_given {
     const struct rows *rows;
 };
 
-// These count known and unknown values by column. score_count_begin is called before
-// x->examples are scored, score_count for each piece (its first feature is number
+// These functions count known and unknown values by column. score_count_begin is called
+// before x->examples are scored, score_count for each piece (its first feature is number
 // `first`), and score_count_end afterwards.
 int score_count_begin(struct scratch *x, struct err *e);
 void score_count(struct scratch *x, const struct served_copy *c, uint64_t first);

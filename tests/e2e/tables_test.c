@@ -281,8 +281,8 @@ static void wrong_text(void **state)
     e2e_says("missing/first.txt");
 }
 
-// Imports lines of a part of Paddle's table: key, slot, unseen days, delta score, show,
-// click, embed and its state, embedx and its state.
+// Imports a part file of Paddle's table. Its lines have: key, slot, unseen days, delta
+// score, show, click, embed and its state, embedx and its state.
 static void text_of_paddle(void **state)
 {
     (void)state;

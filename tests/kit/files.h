@@ -26,7 +26,7 @@ int files_end(void **state);
 const char *files_path(const char *format, ...) FILES_PRINTF(1);
 const char *files_in(const char *format, ...) FILES_PRINTF(1);
 
-// These write a file and return its path.
+// These functions write a file and return its path.
 const char *files_write(const char *path, const char *text);
 const char *files_write_bytes(const char *path, const void *bytes, size_t n);
 

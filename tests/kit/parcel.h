@@ -25,7 +25,7 @@ const char *parcel_name(const struct parcel *p);
 int parcel_deliver(struct parcel *p, const struct van_handler *h, van_link link,
                    uint64_t now, struct err *e);
 
-// These implement van_keep and van_unkeep.
+// These functions implement van_keep and van_unkeep.
 void *parcel_keep(struct van *v, struct van_message *m);
 void parcel_unkeep(struct van *v, void *kept);
 

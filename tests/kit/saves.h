@@ -14,8 +14,8 @@
     "embedx-threshold=2; embedx-init=0.1; delete-threshold=0.3; "
 #define ALL_PUBLISHED "base-threshold=0; delta-threshold=0; delta-keep-days=100000; "
 
-// These return paths that stay valid for the whole test. saves_fresh returns a directory
-// in the test's folder that does not exist.
+// These functions return paths that stay valid for the whole test. saves_fresh returns a
+// directory in the test's folder that does not exist.
 const char *saves_path(const char *dir, const char *name);
 const char *saves_fresh(const char *name);
 

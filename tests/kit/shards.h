@@ -6,8 +6,8 @@
 
 #include "server/shard.h"
 
-// These return a table, and the row of a key in a table; NULL if the table or the row
-// does not exist.
+// These functions return a table, and the row of a key in a table; NULL if the table or
+// the row does not exist.
 struct store *shards_store(const struct shard *s, uint32_t table);
 const float *shards_row(const struct shard *s, uint32_t table, uint64_t key);
 

@@ -92,7 +92,7 @@ void vans_settle(struct vans *w);
 void vans_greet(struct node *from, van_link link, struct node *to);
 // Opens nodes a and b; b listens, and a opens a link to it.
 void vans_open_pair(struct vans *w);
-// Opens keys. All nodes use the same certificate, as vans of one process may.
+// Opens keys. All nodes use the same certificate, as the vans of one process may do.
 void vans_open_keys(struct vans *w);
 void vans_close_keys(struct vans *w);
 
