@@ -29,8 +29,8 @@ struct actor {
     bool asking, told_data, over;
     // For the driver: the current pass; for a worker: the pass of its last lease.
     uint64_t pass;
-    // For the driver: opened: the pass is open; waits: the driver waits until the test
-    // lets it continue.
+    // Members of the driver. opened: the pass is open. waits: the driver waits until the
+    // test lets it continue.
     bool opened, waits;
     struct msg_leased piece;
     bool has_piece;

@@ -33,8 +33,8 @@ void lone_node_join(struct lone_node *l);
 void lone_node_close(struct lone_node *l); // the network stays open
 
 void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives);
-// Opens a peer's link to the node, as this node with this session. If `session` is 0,
-// opens it as a tool.
+// Opens a link from a peer to the node under test. The peer says that it is the node
+// `node` with this session; if `session` is 0, that it is a tool.
 void lone_node_greet(struct lone_node *l, int peer, uint32_t node, uint64_t session);
 
 // Used by lone_pump.inc.h: runs the callbacks and handlers that are due.

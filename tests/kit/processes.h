@@ -17,12 +17,15 @@
 // processes that hang reach it.
 enum { CLUSTER_PATIENCE = 60 };
 
-// Group fixtures: those of e2e_begin, and a check that no process is left after a test.
+// cluster_begin and cluster_end are fixtures of a group; the other two are fixtures of a
+// test. cluster_teardown kills the test's processes, and fails if one of them does not
+// end.
 int cluster_begin(void **state);
 int cluster_end(void **state);
 int cluster_setup(void **state);
 int cluster_teardown(void **state);
-// The same with cluster_set_token() and, if etcd is installed, with an empty etcd.
+// These functions also set an operator's token. If etcd is installed, the test begins
+// with an empty etcd.
 int cluster_setup_etcd(struct kit_etcd *etcd, void **state);
 int cluster_teardown_etcd(struct kit_etcd *etcd, void **state);
 // Gives the processes that are started later the same operator's token.

@@ -456,7 +456,7 @@ int64_t stage_sum(const struct stage *s, uint32_t table, uint64_t key)
 {
     int64_t sum = 0;
     for (uint32_t i = 0; i < s->n_servers; i++) {
-        // A server that has left, or counts as dead, may not have dropped all rows.
+        // A server that has left, or counts as dead, perhaps still has rows.
         const struct stage_server *x = &s->servers[i];
         const float *row = x->dead || x->gone
                                ? NULL
