@@ -324,8 +324,8 @@ static const struct option options[] = {
      "serve --http over TLS, with this certificate (PEM)"},
     {"http-key", .own = true, STRING_AT(http_key, "FILE"), "key of that certificate"},
     {"http-token-file", .own = true, STRING_AT(http_token_file, "FILE"),
-     "answer only requests of --http with the token in this file: 'Bearer' for "
-     "Prometheus, as the password of any user in browsers"},
+     "answer only those HTTP requests that carry the token in this file: as a 'Bearer' "
+     "token (Prometheus), or as the password of any user (browsers)"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "print messages of this level and of more urgent ones"},
     {"log-format", .own = true, CHOICE_AT(log_format, LOG_FORMATS, "text"),

@@ -52,8 +52,8 @@ struct node_values {
 #define NODE_REACH_OPTIONS(seconds)                                                      \
     {"cluster", .group = "Who may join", .fallback = "tug",                              \
      STRING_AT(node.cluster, "NAME"),                                                    \
-     "name of the cluster; a process can join only a cluster of the name that it was "   \
-     "given"},                                                                           \
+     "name of the cluster; a process can join only a cluster with the name that it "     \
+     "was given"},                                                                       \
         {"ca", STRING_AT(node.ca, "FILE"),                                               \
          "certificate of the cluster's CA (PEM); with --cert and --key all links use "   \
          "TLS. 'tug cert' makes these files"},                                           \
@@ -97,10 +97,9 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     "port", .env = names, U64_AT(node.port, "P", "0", 0, 65535), help
 
 #define NODE_RANK_OPTION(names)                                                          \
-    "rank",                                                                              \
-        .env = names, F64_AT(node.rank, "N", "-1", -1, 65535),                           \
-        "rank that this process gets among those of its role, from 0, if it is free; "   \
-        "-1: any"
+    "rank", .env = names, F64_AT(node.rank, "N", "-1", -1, 65535),                       \
+            "rank of this process among the processes of its role, from 0, if no other " \
+            "process has it; -1: any"
 
 #define NODE_SPIN_OPTION                                                                 \
     "spin-us",                                                                           \

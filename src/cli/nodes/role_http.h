@@ -28,8 +28,8 @@
         {"http-key", STRING_AT(field.key, "FILE"), "key of that certificate"},           \
     {                                                                                    \
         "http-token-file", STRING_AT(field.token_file, "FILE"),                          \
-            "answer only requests of --http with the token in this file: 'Bearer' for "  \
-            "Prometheus, as the password of any user in browsers"                        \
+            "answer only those HTTP requests that carry the token in this file: as a "   \
+            "'Bearer' token (Prometheus), or as the password of any user (browsers)"     \
     }
 
 struct role_http;
