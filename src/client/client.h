@@ -284,9 +284,6 @@ int client_leave(struct client *c, const struct err *why, struct err *e);
 // Lets the van handle the events that are there now, without waiting for others.
 int client_poll(struct client *c, struct err *e);
 void client_set_interrupt(struct client *c, const atomic_bool *interrupted);
-// Ends all waits and requests with an error once *replaced is true: the scheduler of this
-// process, whose driver the client is, may not act for the cluster any more.
-void client_set_fence(struct client *c, const atomic_bool *replaced);
 void client_set_timeout(struct client *c, uint64_t request_timeout_ns); // 0: 60 s
 
 struct client_stats {

@@ -288,7 +288,6 @@ struct client {
     struct van *van;
     struct session_side side; // the settings that the sessions with all peers share
     const atomic_bool *interrupted;
-    const atomic_bool *replaced; // see client_set_fence
     struct asking asking;
     struct client_stats stats;
 

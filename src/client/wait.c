@@ -19,25 +19,8 @@ void client_set_timeout(struct client *c, uint64_t request_timeout_ns)
                                                       : CLIENT_TIMEOUT_NS;
 }
 
-void client_set_fence(struct client *c, const atomic_bool *replaced)
-{
-    c->replaced = replaced;
-}
-
-// Ends all requests if another scheduler has replaced the client's scheduler.
-static int check_fence(struct client *c, struct err *e)
-{
-    struct err why;
-    if (c->replaced == NULL || !atomic_load(c->replaced))
-        return 0;
-    err_set(&why, TUG_EIO, "another scheduler may have taken over");
-    client_abandon(c, &why);
-    return err_copy(e, &c->end);
-}
-
 static int poll_until(struct client *c, uint64_t until, struct err *e)
 {
-    TRY(check_fence(c, e));
     if (c->interrupted != NULL && atomic_load(c->interrupted))
         return err_set(e, TUG_EINTERRUPTED, "interrupted");
     return van_poll(c->van, min_u64(until, van_now(c->van) + LOOK_AGAIN), e);
@@ -190,7 +173,6 @@ int client_leave(struct client *c, const struct err *why, struct err *e)
             return err_set(e, TUG_EIO,
                            "leaving: the scheduler at %s did not answer for %.1f s",
                            c->o.member.scheduler, (double)c->o.connect_timeout_ns * 1e-9);
-        TRY(check_fence(c, e));
         TRY(van_poll(c->van, min_u64(until, van_now(c->van) + LOOK_AGAIN), e));
     }
     return 0;

@@ -89,7 +89,6 @@ struct train_cluster {
     // a scheduler that is stopped would keep the lock. took_over: this scheduler has
     // taken the lease over.
     bool shares_out, took_over;
-    const atomic_bool *replaced; // when set, ends the driver's waits; NULL: never set
     // Waits until this process may write its results. Returns an error if another process
     // may write them instead. NULL: this process always may.
     int (*may_write)(void *ctx, struct err *e);

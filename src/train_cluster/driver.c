@@ -88,9 +88,8 @@ static int open_driver(struct run *r, struct err *e)
     d->ahead = DRIVER_AHEAD;
     d->opened = true;
     // From this call on, signals are checked only at places where the run can end in
-    // order. Only a driver whose scheduler was replaced ends at once.
+    // order.
     client_set_interrupt(d->remote.client, NULL);
-    client_set_fence(d->remote.client, r->config->cluster->replaced);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
     if (checkpoint_kept(r->config) == NULL)

@@ -110,7 +110,6 @@ struct process {
     struct train_setup setup;
     struct train_result result;
     pthread_t driver;
-    atomic_bool replaced; // another scheduler may have taken over
     atomic_bool driver_over;
     int driver_rc;
     struct err driver_error;
@@ -304,18 +303,15 @@ static void *drive(void *arg)
 static int may_write(void *process, struct err *e)
 {
     struct process *p = process;
-    if (atomic_load(&p->replaced))
-        return err_set(e, TUG_EIO, "another scheduler may have taken over the training");
     return p->journal != NULL ? journal_wait(p->journal, e) : 0;
 }
 
-// Lets the driver end when another scheduler takes over.
-static void fence_driver(struct process *p, const struct scheduler_values *v)
+// Tells the driver that it shares --out with the drivers before and after it.
+static void share_out(struct process *p, const struct scheduler_values *v)
 {
     struct train_cluster *c = &p->setup.cluster;
     c->shares_out = v->state != NULL && etcd_is(v->state);
     c->took_over = scheduler_generation(p->scheduler) > 1;
-    c->replaced = &p->replaced;
     c->may_write = may_write;
     c->may_write_ctx = p;
 }
@@ -346,7 +342,7 @@ static int begin_driver(struct process *p, const struct scheduler_values *v,
     TRY(train_open_log(t->values, t->options, &p->node.node, e));
     p->setup.config.facts = p->facts;
     TRY(take_note(p, e));
-    fence_driver(p, v);
+    share_out(p, v);
     if (t->values->http != NULL)
         log_warn("--http of the training has no effect on a cluster: use tug launch "
                  "--http HOST:PORT, or give it to tug scheduler, server and worker");
@@ -408,8 +404,7 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
                           const struct err *why, struct err *e)
 {
     const struct err *end = why;
-    bool silent = scheduler_silent(p->scheduler);
-    if (p->drives && p->driver_rc == TUG_EINTERRUPTED && !silent) {
+    if (p->drives && p->driver_rc == TUG_EINTERRUPTED) {
         train_report_interrupted(&p->setup, &p->result, (uint32_t)v->servers,
                                  (uint32_t)v->workers, &p->driver_error);
         end = &p->driver_error; // the driver's error names the checkpoint
@@ -424,8 +419,7 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
     int code = end->code;
     if (e != NULL) {
         *e = *end;
-        if (!silent) // else the next scheduler continues the run by itself
-            name_checkpoint(p, e);
+        name_checkpoint(p, e);
     }
     return code;
 }
@@ -440,16 +434,17 @@ static int show_end(struct process *p, const struct scheduler_values *v, int rc,
     return 0;
 }
 
-// Ends this process at once, as kill -9 would, but prints an error. The journal has
-// failed, so the driver would wait for answers until its deadline. It would keep --out
-// locked for that time, although the driver of the scheduler that takes over needs it.
-// The old driver must also not save any more.
+// Ends this process at once, as kill -9 would, but prints an error. The scheduler may not
+// act for the cluster any more: its journal has failed, or another scheduler has taken
+// over. So the driver would wait for answers until its deadline, and keep --out locked for
+// that time, although the next driver needs it. The old driver must also not save any more.
 static void end_at_once(struct process *p, const struct scheduler_values *v,
                         const struct err *why)
 {
     char line[ERR_TEXT_MAX + 64];
     struct err e = *why;
-    name_checkpoint(p, &e);
+    if (scheduler_cannot_write(p->scheduler)) // else the next scheduler continues the run
+        name_checkpoint(p, &e);
     snprintf(line, sizeof(line), "tug scheduler: %s", e.text);
     log_last_words(line);
     if (v->announce)
@@ -473,12 +468,11 @@ static int run_process(struct process *p, const struct scheduler_values *v,
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)
         rc = process_serve(p, &why, e);
-    if (rc == 0 && p->drives && scheduler_cannot_write(p->scheduler))
+    if (rc == 0 && p->drives && scheduler_silent(p->scheduler))
         end_at_once(p, v, &why);
     if (rc == 0 && v->tells_late)
         rc = tell_late(p, &why, e);
     if (p->drives) {
-        atomic_store(&p->replaced, scheduler_silent(p->scheduler));
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the driver ends when the cluster has ended
     }
