@@ -244,7 +244,7 @@ static int go_on(struct run *r, const struct kept_run *kept, struct err *e)
     TRY(r->rows->resume(r, r->start->dir, m, e));
     stand_at(r, m);
     TRY(history_parse(r->history, kept->history, strlen(kept->history), KEPT, e));
-    log_info("going on with pass %u, which the driver before this one had opened",
+    log_info("continuing with pass %u, which the former driver had begun",
              m->at.epoch + 1);
     return 0;
 }
