@@ -313,8 +313,8 @@ void tcp_limits_relieve(struct tcp_van *v)
         if (l == NULL)
             return;
         err_set(&e, TUG_EIO,
-                "%s was closed: it has not read %llu bytes of answers while there is no "
-                "room for those of others",
+                "%s was closed: it has not read %llu bytes of answers, and there is no "
+                "room for the answers to other links",
                 l->peer, (unsigned long long)l->queued);
         budget_refused(b);
         close_for(l, &e);
@@ -357,8 +357,7 @@ static bool look_at_in(struct tcp_link *l)
         closed_for(l, "has made no progress in the middle of a message", still);
     else if (crawls(v, &l->in, l->reader.counted))
         closed_for(
-            l,
-            "has sent a message too slowly, while there was no room for those of others,",
+            l, "has sent a message too slowly (while there was no room for other links)",
             v->now - l->in.since);
     else if (v->now - l->in.since >= v->options.slow_timeout_ns)
         l->in = (struct tcp_pace){v->now, 0};
@@ -377,8 +376,7 @@ static bool look_at_out(struct tcp_link *l)
         closed_for(l, "has read none of its answers", ns);
     else if (crawls(v, &l->out, l->queued))
         closed_for(
-            l,
-            "has hardly read its answers, while there was no room for those of others,",
+            l, "has hardly read its answers (while there was no room for other links)",
             ns);
     else if (l->out.bytes > 0 && ns >= v->options.slow_timeout_ns)
         l->out = (struct tcp_pace){v->now, 0};

@@ -181,8 +181,7 @@ static void crawling(struct vans *w)
     assert_int_equal(server->closed, 0);
     budget_refused(b);
     PUMP(w, server->closed == 2);
-    assert_non_null(
-        strstr(server->why.text, "while there was no room for those of others"));
+    assert_non_null(strstr(server->why.text, "while there was no room for other links"));
     assert_int_equal(atomic_load(&b->closed), 2);
     assert_int_equal(budget_used(b, BUDGET_BODIES), 0);
     w->nodes[0].v = a;

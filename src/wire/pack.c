@@ -141,7 +141,7 @@ static void take_bits(const unsigned char *from, size_t n, const struct block *b
 
 static int pack_bad(struct err *e, const char *what)
 {
-    return err_set(e, TUG_EDATA, "packed keys that %s", what);
+    return err_set(e, TUG_EDATA, "the packed keys %s", what);
 }
 
 // Unpacks the first block, which has n keys. Returns its size in bytes, or 0 if the block
@@ -176,5 +176,5 @@ int unpack_keys(const void *bytes, size_t bytes_n, size_t n, uint64_t *ret, stru
         at += used;
         bytes_n -= used;
     }
-    return bytes_n == 0 ? 0 : pack_bad(e, "are more than were announced");
+    return bytes_n == 0 ? 0 : pack_bad(e, "are followed by more bytes than announced");
 }

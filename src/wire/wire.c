@@ -301,7 +301,7 @@ int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)
     }
     if ((flags & ~known) == 0)
         return 0;
-    return err_set(e, TUG_EDATA, "%s: its flags 0x%02x contain unknown ones, 0x%02x",
+    return err_set(e, TUG_EDATA, "%s: its flags 0x%02x contain the unknown flags 0x%02x",
                    wire_name(type), flags, flags & ~known);
 }
 
