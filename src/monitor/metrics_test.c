@@ -83,7 +83,8 @@ static void visits_loops_and_tables(void **state)
     has(all, "\ntug_table_removed_rows_total{role=\"server\",rank=\"1\",loop=\"0\",table="
              "\"a\\\"b<script>\",reason=\"age\"} 6\n");
     has(all, "table=\"a\\\"b<script>\",worker=\"0\",lane=\"1\"} 1\n");
-    has(all, "\ntug_disk_free_bytes{role=\"server\",rank=\"1\",what=\"saves\"} 500\n");
+    has(all, "\ntug_disk_free_bytes{role=\"server\",rank=\"1\",what=\"saves\",host=\"h\","
+             "device=\"8:1\"} 500\n");
     has(all, "\ntug_server_last_save_timestamp_seconds{role=\"server\",rank=\"1\",loop="
              "\"0\"} 1940\n");
 }

@@ -516,6 +516,7 @@ static void add_disks(struct page_view *p, const char *who, const json_t *of)
                  fact_disk_is_low(disk) ? " class=\"ill\"" : "", who);
         page_cell(p, fact_text(disk, "what"));
         page_cell(p, fact_text(disk, "path"));
+        page_cell(p, fact_text(disk, "device"));
         page_number(p, text_bytes(fact_number(disk, "free_bytes"), text));
         page_number(p, text_bytes(fact_number(disk, "size_bytes"), text));
         page_number(p, text_percent(1 - left, text));
@@ -525,8 +526,8 @@ static void add_disks(struct page_view *p, const char *who, const json_t *of)
 
 void page_add_disks(struct page_view *p)
 {
-    static const char *const names[] = {"disk of", "for",   "directory", "#free",
-                                        "#size",   "#used", NULL};
+    static const char *const names[] = {"disk of", "for",   "directory", "device",
+                                        "#free",   "#size", "#used",     NULL};
     // All loops of a server have the disks of its process, so a server's page shows these
     // disks once.
     bool is_server = strcmp(fact_text(p->now, "role"), "server") == 0;

@@ -386,6 +386,28 @@ static void names_silent_processes_once(void **state)
     assert_null(strstr(strstr(main_of(dead, NULL), line) + 1, line));
 }
 
+// A disk that several processes of a host use is named once.
+static void names_a_full_disk_once(void **state)
+{
+    (void)state;
+#define FULL_OF(device)                                                                  \
+    "[{'what': 'saves', 'path': '/d', 'host': 'h', 'device': '" device                   \
+    "', 'size_bytes': 100e6, 'free_bytes': 1e6}]"
+#define FULL_DISKS(own)                                                                  \
+    "{'role': 'scheduler', 'servers': [{'rank': 0, 'loop': 0, 'disks': " FULL_OF(        \
+        "8:1") "}, {'rank': 1, 'loop': 0, 'disks': " FULL_OF("8:1") "}], "               \
+                                                                    "'disks': " FULL_OF(own) "}"
+    verdict_is(FULL_DISKS("8:1"), false,
+               "server 0: the disk of saves (/d) is nearly full, 1.0 MB are free");
+    const char *all = main_of(FULL_DISKS("8:1"), NULL),
+               *first = strstr(all, "nearly full");
+    assert_null(strstr(first + 1, "nearly full"));
+    all = main_of(FULL_DISKS("8:2"), NULL);
+    first = strstr(all, "nearly full");
+    assert_non_null(strstr(first + 1, "; the disk of saves (/d) is nearly full"));
+    has(all, "<td>8:2</td>");
+}
+
 // A disk that is not nearly full, but has no room for another save, is named, too.
 static void names_a_disk_without_room_for_a_save(void **state)
 {
@@ -657,6 +679,7 @@ int main(void)
         cmocka_unit_test(names_the_worker_that_holds_up_others),
         cmocka_unit_test(compares_workers_by_their_recent_speed),
         cmocka_unit_test(names_silent_processes_once),
+        cmocka_unit_test(names_a_full_disk_once),
         cmocka_unit_test(names_a_disk_without_room_for_a_save),
         cmocka_unit_test(says_when_validation_was_best),
         cmocka_unit_test(names_the_best_of_all_passes),

@@ -73,6 +73,20 @@ static void judge_silence(struct verdict *v)
     }
 }
 
+// Returns whether another directory on the same disk of the same host was reported already;
+// else notes that this one is. Several processes of a host often use one disk.
+static bool is_reported(struct verdict *v, const json_t *disk)
+{
+    const char *host = fact_text(disk, "host"), *device = fact_text(disk, "device");
+    for (size_t i = 0; i < v->n_disks; i++)
+        if (*device != '\0' && strcmp(fact_text(v->disks[i], "device"), device) == 0 &&
+            strcmp(fact_text(v->disks[i], "host"), host) == 0)
+            return true;
+    if (v->n_disks < VERDICT_DISKS)
+        v->disks[v->n_disks++] = disk;
+    return false;
+}
+
 // Names a disk that is nearly full, or has less room than the last save took. `who` names
 // the process; "": this one.
 static void judge_disks(struct verdict *v, const json_t *of, const char *who)
@@ -84,7 +98,10 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
     json_array_foreach(json_object_get(of, "disks"), i, disk) {
         double left = fact_number(disk, "free_bytes");
         const char *what = fact_text(disk, "what"), *path = fact_text(disk, "path");
-        if (fact_disk_is_low(disk))
+        bool low = fact_disk_is_low(disk);
+        if (low && is_reported(v, disk))
+            continue;
+        if (low)
             PROBLEM(v, "%sthe disk of %s (%.100s) is nearly full, %s are free", who, what,
                     path, text_bytes(left, text));
         else if (left < save && strcmp(what, "saves") == 0)

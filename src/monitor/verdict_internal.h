@@ -8,10 +8,13 @@
 
 // The problems found so far, or the sentence that describes a process or
 // cluster without problems.
+enum { VERDICT_DISKS = 32 };
 struct verdict {
     const json_t *facts;
     char *text;
     unsigned problems;
+    const json_t *disks[VERDICT_DISKS]; // those that were reported as nearly full
+    size_t n_disks;
     unsigned looks; // number of workers looked up in the earlier facts so far
 };
 

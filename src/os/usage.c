@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -20,11 +21,14 @@
 
 #define LOOK_SECONDS 1.0
 
+enum { HOST_MAX = 256 };
+
 struct disk {
     const char *what;
     char *path;
     bool known;
     uint64_t free, size; // bytes
+    dev_t device;
 };
 
 struct usage {
@@ -36,6 +40,7 @@ struct usage {
     struct disk disks[USAGE_DISKS];
     size_t n;
     uint64_t opened; // the time of usage_open
+    char host[HOST_MAX];
     // 2 while both the owner and the thread use the struct; the last user frees it.
     atomic_int users;
 };
@@ -102,9 +107,11 @@ static void look_at_process(struct usage *u)
 static void look_at_disk(struct usage *u, struct disk *d)
 {
     struct statvfs v;
-    bool known = statvfs(d->path, &v) == 0;
+    struct stat at = {0};
+    bool known = statvfs(d->path, &v) == 0 && stat(d->path, &at) == 0;
     pthread_mutex_lock(&u->lock);
     d->known = known;
+    d->device = at.st_dev;
     d->free = known ? (uint64_t)v.f_bavail * v.f_frsize : 0;
     // The size leaves out the blocks that are reserved for root, so that
     // percentages equal those of df.
@@ -168,6 +175,7 @@ int usage_open(struct usage **ret, const struct usage_disk *disks, size_t n,
     thread_condition(&u->changed);
     atomic_init(&u->users, 1);
     u->opened = clock_ns();
+    (void)gethostname(u->host, sizeof(u->host) - 1);
     int rc = add_disks(u, disks, n, e);
     if (rc == 0) {
         look(u);
@@ -206,13 +214,17 @@ static void print_disks(const struct usage *u, struct json_out *o)
     json_out_open(o, "disks", '[');
     for (size_t i = 0; i < u->n; i++) {
         const struct disk *d = &u->disks[i];
+        char device[32];
         if (!d->known)
             continue;
+        snprintf(device, sizeof(device), "%u:%u", major(d->device), minor(d->device));
         json_out_open(o, NULL, '{');
         json_out_text(o, "what", d->what);
         json_out_text(o, "path", d->path);
         json_out_u64(o, "free_bytes", d->free);
         json_out_u64(o, "size_bytes", d->size);
+        json_out_text(o, "host", u->host);
+        json_out_text(o, "device", device);
         json_out_close(o, '}');
     }
     json_out_close(o, ']');

@@ -60,6 +60,13 @@ static void test_process(void **state)
         assert_true(number(root, "size_bytes") < (double)v.f_blocks * (double)v.f_frsize);
     assert_true(number(root, "size_bytes") > 0);
     assert_true(number(root, "free_bytes") <= number(root, "size_bytes"));
+    struct stat at;
+    char device[32], host[256] = "";
+    assert_int_equal(stat("/", &at), 0);
+    assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+    snprintf(device, sizeof(device), "%u:%u", major(at.st_dev), minor(at.st_dev));
+    assert_string_equal(json_string_value(json_object_get(root, "device")), device);
+    assert_string_equal(json_string_value(json_object_get(root, "host")), host);
     json_decref(all);
     usage_close(u);
 }

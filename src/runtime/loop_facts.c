@@ -103,7 +103,8 @@ static const struct member saves[] = {
 };
 static const struct member disk[] = {
     ONE("what", TEXT),         ONE("path", TEXT), ONE("free_bytes", NUMBER),
-    ONE("size_bytes", NUMBER), ONE(NULL, NUMBER),
+    ONE("size_bytes", NUMBER), ONE("host", TEXT), ONE("device", TEXT),
+    ONE(NULL, NUMBER),
 };
 static const struct member door[] = {
     ONE("name", TEXT),          ONE("pushes", NUMBER),

@@ -42,7 +42,8 @@ static void keeps_what_is_documented(void **state)
     static const char all[] =
         "{\"role\": \"server\", \"version\": \"0.1\", \"pid\": 3, \"unix_seconds\": 1.5, "
         "\"disks\": [{\"what\": \"cold\", \"path\": \"/c\", \"free_bytes\": 1, "
-        "\"size_bytes\": 2}], \"node\": 1, \"rank\": 0, \"loop\": 0, \"epoch\": 4, "
+        "\"size_bytes\": 2, \"host\": \"h\", \"device\": \"8:1\"}], \"node\": 1, "
+        "\"rank\": 0, \"loop\": 0, \"epoch\": 4, "
         "\"waiting\": 0, \"bucket_seconds\": [0.5, 1], \"requests\": {\"push\": "
         "{\"count\": 1, \"seconds\": 0.5, \"buckets\": [1, 0, 0]}}, \"memory\": "
         "{\"rows\": 7, \"links\": 1}, \"tables\": [{\"id\": 0, \"name\": \"t\", "

@@ -11,7 +11,7 @@
     "'version': '0.1.0', 'pid': 7, 'unix_seconds': 2000, 'uptime_seconds': 90.5, "       \
     "'cpu_seconds': 3.25, 'resident_bytes': 2000000, 'open_files': 20, "                 \
     "'open_files_max': 1024, 'disks': [{'what': 'saves', 'path': '/<b>', "               \
-    "'free_bytes': 500, 'size_bytes': 1000}]"
+    "'free_bytes': 500, 'size_bytes': 1000, 'host': 'h', 'device': '8:1'}]"
 
 #define SAMPLE_LOOP                                                                      \
     "{'role': 'server', 'rank': 1, 'loop': 0, 'node': 2, 'epoch': 1, " SAMPLE_NODE       \
