@@ -505,6 +505,19 @@ void page_add_saves(struct page_view *p)
     page_section_end(p);
 }
 
+// Adds the size of the run's last save, and how many such saves fit on its disk.
+static void add_room(struct page_view *p, const json_t *of, const json_t *disk)
+{
+    const json_t *last = fact_at(fact_at(fact_at(of, "run"), "saves"), "last");
+    double save = strcmp(fact_text(disk, "what"), "saves") == 0
+                      ? fact_number(last, "bytes")
+                      : NAN,
+           fit = floor(fact_number(disk, "free_bytes") / save);
+    char text[TEXT_MAX];
+    page_number(p, text_bytes(save, text));
+    page_number(p, text_count(save > 0 ? fit : NAN, text));
+}
+
 static void add_disks(struct page_view *p, const char *who, const json_t *of)
 {
     const json_t *disk;
@@ -520,14 +533,16 @@ static void add_disks(struct page_view *p, const char *who, const json_t *of)
         page_number(p, text_bytes(fact_number(disk, "free_bytes"), text));
         page_number(p, text_bytes(fact_number(disk, "size_bytes"), text));
         page_number(p, text_percent(1 - left, text));
+        add_room(p, of, disk);
         html_add(&p->h, "</tr>\n");
     }
 }
 
 void page_add_disks(struct page_view *p)
 {
-    static const char *const names[] = {"disk of", "for",   "directory", "device",
-                                        "#free",   "#size", "#used",     NULL};
+    static const char *const names[] = {
+        "disk of", "for",   "directory",     "device",          "#free",
+        "#size",   "#used", "#a save takes", "#saves that fit", NULL};
     // All loops of a server have the disks of its process, so a server's page shows these
     // disks once.
     bool is_server = strcmp(fact_text(p->now, "role"), "server") == 0;

@@ -396,7 +396,8 @@ static void names_a_full_disk_once(void **state)
 #define FULL_DISKS(own)                                                                  \
     "{'role': 'scheduler', 'servers': [{'rank': 0, 'loop': 0, 'disks': " FULL_OF(        \
         "8:1") "}, {'rank': 1, 'loop': 0, 'disks': " FULL_OF("8:1") "}], "               \
-                                                                    "'disks': " FULL_OF(own) "}"
+                                                                    "'disks': " FULL_OF( \
+                                                                        own) "}"
     verdict_is(FULL_DISKS("8:1"), false,
                "server 0: the disk of saves (/d) is nearly full, 1.0 MB are free");
     const char *all = main_of(FULL_DISKS("8:1"), NULL),
@@ -420,6 +421,8 @@ static void names_a_disk_without_room_for_a_save(void **state)
                "the disk of saves (/d) has no room for the next one: 30.0 MB are free, "
                "the last one took 39.0 MB");
     verdict_is(SAVED_OF("50e6"), true, "training");
+    has(main_of(SAVED_OF("80e6"), NULL),
+        "<td class=\"n\">20.0 %</td><td class=\"n\">39.0 MB</td><td class=\"n\">2</td>");
 }
 
 // Says at which pass validation was best, because the curves may look flat.
