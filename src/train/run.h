@@ -122,6 +122,7 @@ struct run {
     struct dataset *data; // all of the data, or the current window
     bool streaming;
     struct position at;
+    bool in_pass;       // a pass has begun and has not ended
     uint64_t bad_lines; // number of lines skipped in the pass so far
     // The reason why a pass is missing in --history; code 0: no pass is missing.
     struct err unrecorded;

@@ -201,6 +201,7 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     result->trained_examples += seen[0].examples;
     r->last_pass = seen[0];
     uint32_t pass = r->at.epoch++;
+    r->in_pass = false;
     r->at.window = r->at.batch = r->at.seen = r->at.bad_lines = 0;
     r->at.place = SOURCE_START;
     if (valid != NULL)
@@ -232,6 +233,7 @@ static int passes(struct run *r, struct train_result *result, struct err *e)
     (void)train_facts_state(r->config->facts, TRAIN_TRAINING);
     while (r->at.epoch < r->config->epochs && !should_stop_early(r)) {
         double began = clock_seconds() - result->save_seconds;
+        r->in_pass = true;
         TRY(r->course->pass(r, result, e));
         TRY(finish_pass(r, began, result, e));
         if (run_interrupted(r))
@@ -266,23 +268,29 @@ static int test(struct run *r, struct train_result *result, struct err *e)
                    result->saved);
 }
 
+// Sets the error of an interrupted run. A run that was interrupted when a pass had ended
+// names that pass, not the next one.
 static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
 {
-    uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
-    bool whole = r->rows->whole_passes;
+    bool after = (r->rows->whole_passes && run_saves_when_interrupted(r)) ||
+                 (!r->in_pass && r->at.epoch > 0);
+    uint32_t next = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch,
+             pass = after ? r->at.epoch : next;
+    const char *where = after ? "after" : "in";
     if (r->config->all_or_nothing)
         return err_set(e, TUG_EINTERRUPTED,
-                       "interrupted in pass %u; the model is as it was before", pass);
+                       "interrupted %s pass %u; the model is as it was before", where,
+                       pass);
     if (r->config->out == NULL)
         return err_set(
             e, TUG_EINTERRUPTED,
-            "interrupted in pass %u; nothing was saved, because there is no --out DIR",
-            pass);
+            "interrupted %s pass %u; nothing was saved, because there is no --out DIR",
+            where, pass);
     TRY(checkpoint_save(r, false, result, e));
     return err_set(
         e, TUG_EINTERRUPTED,
         "interrupted %s pass %u; saved to %s: the same command with --resume%s continues",
-        whole ? "after" : "in", whole ? r->at.epoch : pass, result->saved,
+        where, pass, result->saved,
         r->config->init_from != NULL ? " instead of --init-from" : "");
 }
 

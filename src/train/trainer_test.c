@@ -122,6 +122,32 @@ static void interrupted(void **state)
     }
 }
 
+static void stop_after_second(void *ctx, const struct train_news *n)
+{
+    (void)ctx;
+    if (n->record != NULL && n->record->pass == 2)
+        atomic_store(&stop_now, true);
+}
+
+// The error of a run that is interrupted between two passes names the pass that has ended,
+// as do the lines of progress before.
+static void interrupted_between_passes(void **state)
+{
+    (void)state;
+    const struct train_listener listener = {.hear = stop_after_second};
+    struct train_config c = config_of("lr", 3);
+    struct err e = {0};
+    data[0] = training_data("between.ffm", 100, 3, 0);
+    atomic_store(&stop_now, false);
+    c.interrupted = &stop_now;
+    c.listener = &listener;
+    assert_int_equal(train_run(&c, &result, &e), TUG_EINTERRUPTED);
+    assert_string_equal(e.text,
+                        "interrupted after pass 2; nothing was saved, because there "
+                        "is no --out DIR");
+    assert_int_equal(result.epochs, 2);
+}
+
 // A fraction of --valid that leaves no example for training or for
 // validation is an error.
 static void nothing_left(void **state)
@@ -256,6 +282,7 @@ int main(void)
         cmocka_unit_test(growing_tables),
         cmocka_unit_test(counts),
         cmocka_unit_test(interrupted),
+        cmocka_unit_test(interrupted_between_passes),
         cmocka_unit_test(nothing_left),
         cmocka_unit_test(too_many_fields),
         cmocka_unit_test(saves_that_would_fail),
