@@ -265,6 +265,28 @@ static void add_loop(struct page_view *p, const json_t *loop, size_t place)
     html_add(&p->h, "</tr>\n");
 }
 
+// Says how the limit that the user has given is divided. With more loops than one, each has
+// its part of the memory for rows.
+static void add_limit(struct page_view *p, const json_t *loops)
+{
+    const json_t *loop, *memory;
+    char limit[TEXT_MAX], rows[TEXT_MAX];
+    size_t i;
+    json_array_foreach(loops, i, loop) {
+        memory = fact_at(loop, "memory");
+        double bytes = fact_number(memory, "limit");
+        if (!(bytes > 0))
+            continue;
+        html_add(&p->h,
+                 "<p class=\"later\">Memory of server %.0f: its limit (--memory, "
+                 "TUG_MEMORY) is %s, %.6g MiB. Rows may take %s of it in each loop; the "
+                 "remaining memory is for buffers.</p>\n",
+                 fact_number(loop, "rank"), text_bytes(bytes, limit), bytes / (1 << 20),
+                 text_bytes(fact_number(memory, "rows_max"), rows));
+        return;
+    }
+}
+
 void page_add_loops(struct page_view *p)
 {
     static const char *const names[] = {"#server",  "#loop",  "#rows",     "#buffers",
@@ -279,6 +301,7 @@ void page_add_loops(struct page_view *p)
     json_array_foreach(loops, i, loop)
         add_loop(p, loop, i);
     page_table_end(p);
+    add_limit(p, loops);
     page_section_end(p);
 }
 

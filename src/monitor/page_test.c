@@ -438,6 +438,21 @@ static void says_when_validation_was_best(void **state)
     assert_null(strstr(main_of(BEST_OF("null", "null"), NULL), "was best at"));
 }
 
+// The page shows the limit of memory as the user gave it, besides the limit of rows.
+static void explains_the_limit_of_memory(void **state)
+{
+    (void)state;
+    const char *all = main_of(
+        "{'role': 'server', 'servers': [{'rank': 3, 'loop': 0, 'memory': "
+        "{'rows': 100, 'rows_max': 50331648, 'limit': 67108864}}]}",
+        NULL);
+    has(all, "<td class=\"n\">100 B of 50.3 MB</td>");
+    has(all,
+        "Memory of server 3: its limit (--memory, TUG_MEMORY) is 67.1 MB, 64 MiB. Rows "
+        "may take 50.3 MB of it in each loop");
+    assert_null(strstr(main_of(SAMPLE_SERVER, NULL), "TUG_MEMORY"));
+}
+
 // After 1,000 passes the history lacks the first ones, and the best pass may be one of them.
 static void names_the_best_of_all_passes(void **state)
 {
@@ -685,6 +700,7 @@ int main(void)
         cmocka_unit_test(names_a_full_disk_once),
         cmocka_unit_test(names_a_disk_without_room_for_a_save),
         cmocka_unit_test(says_when_validation_was_best),
+        cmocka_unit_test(explains_the_limit_of_memory),
         cmocka_unit_test(names_the_best_of_all_passes),
         cmocka_unit_test(counts_moves),
         cmocka_unit_test(tells_how_it_is_beside_what_is_wrong),

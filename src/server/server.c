@@ -31,6 +31,7 @@ static int open_loop(struct loop *l, struct err *e)
     struct shard_options so = {
         .member = node_member(o->node, WIRE_SERVER, ""),
         .max_bytes = o->max_bytes / o->loops,
+        .memory = o->node->options.memory,
         .budget = &o->node->budget,
         .log = o->log,
         .log_ctx = o->log_ctx,

@@ -56,8 +56,10 @@ struct shard_options {
     struct member_options member; // the shard sets its callbacks and their ctx
     uint64_t hold_timeout_ns; // a pull that has waited for longer is answered by an error
                               // that names the workers for which it waits; 0: 10 minutes
-    uint64_t max_bytes;    // limit of the bytes of rows; a push beyond it is refused; 0:
-                           // none
+    uint64_t max_bytes; // limit of the bytes of rows; a push beyond it is refused; 0:
+                        // none
+    uint64_t memory;    // the limit of rows and buffers of the process that the user has
+                        // given, for the status; 0: none
     struct budget *budget; // budget of the process's buffers; NULL: no limit
     // 0: admin operations, saves and moves work for 2 ms at a time between requests.
     // Other values are for tests and simulations, which must not depend on the clock: one

@@ -133,6 +133,7 @@ static void put_memory(const struct shard *s, struct json_out *o)
     json_out_open(o, "memory", '{');
     json_out_u64(o, "rows", s->bytes);
     json_out_u64(o, "rows_max", s->o.max_bytes);
+    json_out_u64(o, "limit", s->o.memory);
     json_out_u64(o, "buffers", atomic_load(&b->used) + budget_used(b, BUDGET_REST));
     json_out_u64(o, "buffers_max", b->bytes);
     for (int k = 0; k < BUDGET_KINDS; k++)
