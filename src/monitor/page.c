@@ -95,6 +95,16 @@ void page_fact(struct page_view *p, const char *name, const char *text)
     html_add(&p->h, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
 }
 
+void page_window(struct page_view *p, const char *what)
+{
+    char text[TEXT_MAX];
+    if (p->before != NULL)
+        html_add(&p->h, "<p class=\"later\">%s in the last %s.</p>\n", what,
+                 text_seconds(p->seconds, text));
+    else
+        html_add(&p->h, "<p class=\"later\">%s since the process began.</p>\n", what);
+}
+
 void page_cell(struct page_view *p, const char *text)
 {
     html_add(&p->h, "<td>");

@@ -24,6 +24,9 @@ void page_table_end(struct page_view *p);
 void page_text(struct page_view *p, const char *text);
 // Adds a name and a text, both written by this program, to a list of facts (<dl>).
 void page_fact(struct page_view *p, const char *name, const char *text);
+// Adds a sentence about the time to which `what` refers: between the facts before and now, or
+// without earlier facts since the process began.
+void page_window(struct page_view *p, const char *what);
 void page_cell(struct page_view *p, const char *text);   // a name from outside
 void page_number(struct page_view *p, const char *text); // a text of text_internal.h
 

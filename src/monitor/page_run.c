@@ -175,7 +175,7 @@ void page_add_run(struct page_view *p)
     page_fact(p, "pass", more);
     page_fact(p, "done of it", text_percent(fact_number(run, "share"), text));
     page_fact(p, "examples", text_count(fact_number(run, "examples"), text));
-    page_fact(p, "examples a second",
+    page_fact(p, "examples a second, last seconds",
               text_count(fact_number(run, "examples_per_second"), text));
     page_fact(p, "loss", text_number(fact_number(run, "loss"), text));
     if (!isnan(fact_number(run, "base_loss")))
@@ -243,6 +243,9 @@ void page_add_nodes(struct page_view *p)
     json_array_foreach(nodes, i, n)
         add_node(p, n);
     page_table_end(p);
+    html_add(&p->h,
+             "<p class=\"later\">A second: examples of a worker, as a mean over the "
+             "last 30 to 60 seconds.</p>\n");
     page_section_end(p);
 }
 

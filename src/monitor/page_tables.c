@@ -229,6 +229,7 @@ void page_add_requests(struct page_view *p)
     add_requests(p, "pull");
     add_requests(p, "other");
     page_table_end(p);
+    page_window(p, "The numbers except the last column are of requests");
     page_section_end(p);
 }
 

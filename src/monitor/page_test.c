@@ -83,10 +83,12 @@ static void computes_rates(void **state)
     has(all,
         "<tr><td>push</td><td class=\"n\">50</td><td class=\"n\">1.5 ms</td><td "
         "class=\"n\">2.0 ms</td><td class=\"n\">5.0 ms</td><td class=\"n\">110</td>");
+    has(all, "are of requests in the last 2.0 s.</p>");
     has(all, "<td>t</td><td></td><td class=\"n\">300</td><td class=\"n\">–</td><td "
              "class=\"n\">100</td>");
     all = main_of(now, NULL); // one set of facts gives no rates
     has(all, "<tr><td>push</td><td class=\"n\">–</td>");
+    has(all, "are of requests since the process began.</p>");
 }
 
 static void shows_a_worker(void **state)
@@ -340,6 +342,7 @@ static void compares_workers_by_their_recent_speed(void **state)
         WORKER_OF("1", "0", "1100", "'seconds': 11, 'examples': 1100, 'pieces': 11"));
     verdict_is(late, true, "0 servers and 2 workers alive");
     assert_null(strstr(main_of(late, NULL), " is slow"));
+    has(main_of(late, NULL), "as a mean over the last 30 to 60 seconds.</p>");
     has(main_of(late, NULL), "<td class=\"n\">1,100</td><td class=\"n\">100</td>");
     verdict_is(WORKERS_OF(WORKER_OF("0", "0", "900000",
                                     "'seconds': 50, 'examples': 5000, 'pieces': 50"),
