@@ -95,7 +95,7 @@ static void shows_a_worker(void **state)
 {
     (void)state;
     const char *now =
-        "{'role': 'worker', 'joined': true, 'pass': 2, 'examples': 1234, "
+        "{'role': 'worker', 'joined': true, 'lanes': 2, 'pass': 2, 'examples': 1234, "
         "'examples_per_second': 500, 'seconds_since_progress': 0.5, 'pull_seconds': 3, "
         "'compute_seconds': 8, 'push_seconds': 0, 'read_seconds': 1, 'resent': 1, "
         "'pieces': [{'lane': 0, 'file': 1, 'index': 7, 'seconds': 2}, {'lane': 1, "
@@ -109,8 +109,11 @@ static void shows_a_worker(void **state)
     has(all, "<td>waiting for rows</td><td class=\"n\">25.0 %</td><td "
              "class=\"n\">3.0 s</td>");
     has(all, "<td class=\"n\">7</td><td class=\"n\">2.0 s</td>");
+    has(all, "this worker has 2. The time in all is the sum over its lanes.</p>");
+    has(all, "The shares are of the time since the process began.</p>");
     all = main_of(now, earlier);
     has(all, "<td>computing</td><td class=\"n\">75.0 %</td>");
+    has(all, "The shares are of the time in the last 2.0 s.</p>");
 }
 
 static void verdict_is(const char *sample, bool well, const char *says)

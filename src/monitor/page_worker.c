@@ -58,8 +58,8 @@ static void add_pieces(struct page_view *p)
 
 void page_add_worker(struct page_view *p)
 {
-    static const char *const names[] = {"lanes spend their time on", "#now", "#in all",
-                                        NULL};
+    static const char *const names[] = {"lanes spend their time on", "#share now",
+                                        "#time in all", NULL};
     char text[TEXT_MAX];
     if (fact_at(p->now, "joined") == NULL)
         return;
@@ -84,6 +84,12 @@ void page_add_worker(struct page_view *p)
     add_share(p, "waiting for acknowledgements", "push_seconds");
     add_share(p, "reading data", "read_seconds");
     page_table_end(p);
+    html_add(&p->h,
+             "<p class=\"later\">A lane is a thread that computes its own batches; this "
+             "worker has %s. ",
+             text_count(fact_number(p->now, "lanes"), text));
+    html_add(&p->h, "The time in all is the sum over its lanes.</p>\n");
+    page_window(p, "The shares are of the time");
     add_pieces(p);
     page_section_end(p);
 }
