@@ -125,7 +125,7 @@ static void interrupted(void **state)
 static void stop_after_second(void *ctx, const struct train_news *n)
 {
     (void)ctx;
-    if (n->record != NULL && n->record->pass == 2)
+    if (n->done && n->pass == 2)
         atomic_store(&stop_now, true);
 }
 
