@@ -42,7 +42,8 @@ def lock_directory(path: str) -> int:
     return lock
 
 
-_MODE = 0o1700  # the mode by which a process's directory is recognized; no other directory has it (src/os/temp_home.h)
+# The mode by which a process's directory is recognized; no other directory has it (src/doors/models/temp_home.h).
+_MODE = 0o1700
 _OF_PROCESS = re.compile(r"tug-(copy|dataset|fleet|launch|model|net)-[0-9]+-(\w{6}|\w{8})", re.ASCII)
 _MAKING = "tug-new-"
 _IS_MAKING = re.compile(_MAKING + r"(\w{6}|\w{8})", re.ASCII)

@@ -10,9 +10,9 @@
 
 #include "base/buf.h"
 #include "doors/models/given_rows.h"
+#include "doors/models/temp_home.h"
 #include "options/options.h"
 #include "os/file.h"
-#include "os/temp_home.h"
 #include "run/model.h"
 #include "runtime/last_error.h"
 #include "train/history.h"

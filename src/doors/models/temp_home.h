@@ -8,8 +8,8 @@
 // package makes the same directories (python/tug/_disk.py).
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_OS_TEMP_HOME_H
-#define TUG_OS_TEMP_HOME_H
+#ifndef TUG_DOORS_MODELS_TEMP_HOME_H
+#define TUG_DOORS_MODELS_TEMP_HOME_H
 
 #include "base/err.h"
 #include "os/file.h"

@@ -2,7 +2,7 @@
 // processes, and other users' paths with similar names, stay.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "os/temp_home.h"
+#include "doors/models/temp_home.h"
 
 #include <fcntl.h>
 #include <signal.h>

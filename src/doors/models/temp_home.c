@@ -3,7 +3,7 @@
 // renamed.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "os/temp_home.h"
+#include "doors/models/temp_home.h"
 
 #include <ctype.h>
 #include <dirent.h>
