@@ -24,9 +24,9 @@ extern "C" {
 
 struct tug_communicator;
 
-// Says how merging combines the gradients of a key in several pushes: they are added up
-// and, with TUG_GRAD_MEAN, divided by the number of merged pushes, including pushes
-// without the key. Counts (shows, clicks, tables of sums) are always added up.
+// Says how merging combines the gradients of a key in several pushes. TUG_GRAD_SUM adds
+// them up. TUG_GRAD_MEAN also divides the sum by the number of merged pushes, including
+// pushes without the key. Counts (shows, clicks, tables of sums) are always added up.
 enum tug_grad_reduce { TUG_GRAD_SUM, TUG_GRAD_MEAN };
 
 // The settings of a table's queue of pushes.
@@ -84,8 +84,8 @@ TUG_API int tug_communicator_stop(struct tug_communicator *m, double seconds);
 // TUG_EUSAGE, and the communicator stays open.
 TUG_API int tug_communicator_close(struct tug_communicator *m);
 
-// The counts that tug_communicator_stat returns: those of a table's pushes since the
-// communicator was opened.
+// Counts of a table's pushes since the communicator was opened, for
+// tug_communicator_stat.
 struct tug_communicator_stats {
     uint64_t taken;        // pushes that tug_communicator_send has queued
     uint64_t sent;         // pushes, after merging, that were sent and have ended

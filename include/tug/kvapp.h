@@ -263,9 +263,10 @@ struct tug_app_handlers {
 };
 
 // Opens a customer (ps::SimpleApp, ps::KVWorker, ps::KVServer); its handlers may run
-// before this returns. A request that arrived before the customer was opened waits for it
-// for ten seconds, and is then refused. `h` may be NULL. TUG_EUSAGE if the node has a
-// customer with these ids, or the app id is UINT32_MAX, which the library uses itself.
+// before this returns. A request that arrived before the customer was opened waits at
+// most ten seconds for it, and is then refused. `h` may be NULL. TUG_EUSAGE if the node
+// has a customer with these ids, or the app id is UINT32_MAX, which the library uses
+// itself.
 TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
                          uint32_t customer, const struct tug_app_handlers *h);
 // Closes a customer. Waits at most wait_seconds for the answers to its requests and gives

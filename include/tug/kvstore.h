@@ -8,9 +8,9 @@
 // capital letters. A type with "dist" is a store of a cluster. If it also has "async", the
 // servers apply each push at once; without it the store is synchronous: the servers wait
 // for a push from every worker, add these pushes in the order of ranks and apply the sum
-// once. "p3", or any synchronous type under DMLC_PS_VAN_TYPE=p3, is a synchronous store of
-// a cluster that sends large arrays in slices, so that a push of higher priority can be
-// sent between two slices of a large one. Names that begin with "local" or "device" are
+// once. "p3", or any synchronous type under DMLC_PS_VAN_TYPE=p3, is a synchronous store
+// of a cluster that sends large arrays in slices, so that a push of higher priority can
+// be sent between two slices of an array. Names that begin with "local" or "device" are
 // stores of this process alone; "device" also compresses.
 //
 // A cluster is a scheduler, S servers and W workers, as in tug/kvapp.h and with the same
@@ -129,9 +129,9 @@ TUG_API bool tug_kvstore_recovers(const struct tug_kvstore *s);
 // Makes keys with these arrays (init), one after the other; if a key fails, the keys
 // before it are made. The shapes, dtypes and sparsity are fixed from then on. In a
 // cluster every worker calls it: the keys get the arrays of the worker of rank 0, and the
-// other workers wait for that one. TUG_EUSAGE if a key exists already; in a cluster a key
-// may exist with the same shape and dtype, and the call is then only a barrier. Floats
-// must be finite, here and in a push: TUG_EUSAGE names the key.
+// other workers wait for that worker. TUG_EUSAGE if a key exists already; in a cluster a
+// key may exist with the same shape and dtype, and the call is then only a barrier.
+// Floats must be finite, here and in a push: TUG_EUSAGE names the key.
 TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n);
 
@@ -193,8 +193,8 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 // whose names end in gamma, beta or bias (layer(KEY)=0 or 1 overrides this). sgd, adam
 // and lars have lazy_update (1); with 0 a sparse gradient changes all rows, as it always
 // does with lamb. test computes w -= learning_rate (rescale_grad g + wd w) with a
-// learning_rate of -1 by default, so that it adds. The random numbers of sgld depend on
-// its seed (0), the key, the server and the update.
+// learning_rate of -1 by default, so that it adds the gradient. The random numbers of
+// sgld depend on its seed (0), the key, the server and the update.
 //
 // Sets the optimizer (MXNet: set_optimizer). In a cluster the servers run it, and every
 // worker sets the same one before it pushes; a server uses the last one that it receives.
@@ -209,8 +209,8 @@ TUG_API int tug_kvstore_num_update(struct tug_kvstore *s, uint64_t *ret);
 // its fields at their defaults, in the order of MXNet's arguments; NULL if there are no
 // more.
 TUG_API const char *tug_kvstore_optimizer(size_t i);
-// Gets the learning rate after `num_update` updates, which the optimizer's text gives by
-// its learning_rate or lr_scheduler. TUG_EUSAGE if the name, a field or a number is
+// Computes the learning rate after `num_update` updates from the learning_rate or
+// lr_scheduler in an optimizer's text. TUG_EUSAGE if the name, a field or a number is
 // invalid.
 TUG_API int tug_kvstore_learning_rate(const char *text, uint64_t num_update, double *ret);
 
@@ -260,17 +260,17 @@ TUG_API int tug_kvstore_barrier(struct tug_kvstore *s);
 // have died, or have left without waiting for the other nodes, and were not replaced
 // (get_num_dead_node). Without a cluster the number is 0.
 TUG_API int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret);
-// Sends a command to the controllers of all servers (_send_command_to_servers), whose
-// program defines its meaning. Waits for this worker's pushes, and until each server has
-// run the command. TUG_EUSAGE if there are no servers, or their program has no
-// controller; else the code that a controller returned.
+// Sends a command to the controllers of all servers (_send_command_to_servers). The
+// servers' program defines the meaning of the command. Waits for this worker's pushes,
+// and until each server has run the command. TUG_EUSAGE if there are no servers, or their
+// program has no controller; else the code that a controller returned.
 TUG_API int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void *body,
                                 size_t body_bytes);
 // Gets the number of pushes to the key that all servers have applied; this waits for this
-// worker's pushes. In a synchronous store it is the number of rounds, since a round has a
-// push from every worker. A worker that replaces a dead one continues with the round
-// after this number. If the servers already have the dead worker's push for that round,
-// they ignore the repeated push.
+// worker's pushes. In a synchronous store this is the number of rounds, because a round
+// has a push from every worker. A worker that replaces a dead one continues with the
+// round after this number. If the servers already have the dead worker's push for that
+// round, they ignore the repeated push.
 TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                                uint64_t *ret);
 
@@ -294,9 +294,9 @@ struct tug_kvstore_server;
 // TUG_EIO if the cluster cannot be reached in time.
 TUG_API int tug_kvstore_server_open(struct tug_kvstore_server **ret,
                                     const struct tug_kvstore_server_options *o);
-// Serves for `seconds`, or until the workers have left. *ret_over says whether they have;
-// then the program calls tug_kvstore_server_close, which returns the cluster's result.
-// TUG_EINTERRUPTED: the program has interrupted the call (tug_interrupt_by).
+// Serves for `seconds`, or until the workers have left. *ret_over becomes true if they
+// have left; the program then calls tug_kvstore_server_close, which returns the cluster's
+// result. TUG_EINTERRUPTED: the program has interrupted the call (tug_interrupt_by).
 TUG_API int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds,
                                    bool *ret_over);
 // Waits without a time limit until all workers have left, then leaves the cluster and

@@ -79,7 +79,7 @@ TUG_API int tug_metric_reset(struct tug_metric *m, const char *state);
 
 // Computes the metric over all workers' examples together (Paddle: fleet.metrics). All
 // workers call it, with metrics of the same name and options, and get the same values;
-// their own states stay unchanged. `table` and errors as in tug_all_reduce.
+// their own states stay unchanged. `table` and the errors are as in tug_all_reduce.
 TUG_API int tug_metric_reduce(const struct tug_metric *m, struct tug_client *c,
                               uint32_t table, struct tug_metric_values *ret);
 

@@ -1,14 +1,15 @@
-// tug: predicts by a saved model in a program that answers requests.
+// tug: predicts with a saved model in a program that answers requests.
 //
-// A scorer opens what `tug train --out` writes and predicts as tug_model_predict does,
-// bit for bit, but from any number of threads at the same time: they share the model, do
-// not wait for each other, and allocate nothing once their memory is as large as their
-// batches. With `follow` it loads new saves as they are published: bases and checkpoints
-// replace the model, deltas change it. A call sees the rows of one save from its first
-// example to its last. New calls use a save within a second after it was renamed into
-// place, unless it takes longer to load. A save that is damaged, incomplete or of another
-// model is refused with a warning, and the last good one stays in use. A scorer reads
-// files and nothing else: the publishing process may stop, die and restart.
+// A scorer opens a model that `tug train --out` has saved. Its predictions are
+// bit-identical to those of tug_model_predict, but any number of threads can predict at
+// the same time: they share the model, do not wait for each other, and allocate nothing
+// once their memory is as large as their batches. With `follow` it loads new saves as
+// they are published: bases and checkpoints replace the model, deltas change it. A call
+// sees the rows of one save from its first example to its last. New calls use a save
+// within a second after it was renamed into place, unless it takes longer to load. A save
+// that is damaged, incomplete or of another model is refused with a warning, and the last
+// good one stays in use. A scorer reads files and nothing else: the publishing process
+// may stop, die and restart.
 //
 //     struct tug_scorer *s;
 //     const struct tug_scorer_options o = {.follow = true};
@@ -61,17 +62,17 @@ TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *path,
 // fine.
 TUG_API void tug_scorer_close(struct tug_scorer *s);
 
-// Predicts for rows whose features are keys: probabilities, or numbers for a model with
-// loss=squared, or, if `raw` is true, scores. A model with several labels gives a
-// prediction for each label, example after example. Labels and weights of the rows are
-// ignored; models with fields use the rows' fields. `ret` has room for `room` floats, of
-// which rows->n x tug_scorer_labels are written. *ret_save (may be NULL) becomes the
-// number of the save that was used. TUG_EUSAGE if the rows cannot be scored (the sentence
-// names row and key), or there is too little room. For a model of libsvm or libffm data
-// or of a matrix the call warns once, on standard error or by tug_last_warning, in two
-// cases: the keys seem to count from 0 and those of the training data counted from 1, or
-// the other way round; or rows->columns is not the width of the training matrix.
-// tug_scorer_predict_text warns in the same way.
+// Predicts for rows whose features are keys. The predictions are scores if `raw` is true;
+// otherwise they are probabilities, or, for a model with loss=squared, numbers. A model
+// with several labels gives a prediction for each label, example after example. Labels
+// and weights of the rows are ignored; models with fields use the rows' fields. `ret` has
+// room for `room` floats, of which rows->n x tug_scorer_labels are written. *ret_save
+// (may be NULL) becomes the number of the save that was used. TUG_EUSAGE if the rows
+// cannot be scored (the sentence names row and key), or there is too little room. For a
+// model of libsvm or libffm data or of a matrix the call warns once, on standard error or
+// by tug_last_warning, in two cases: the keys seem to count from 0 and those of the
+// training data counted from 1, or the other way round; or rows->columns is not the width
+// of the training matrix. tug_scorer_predict_text warns in the same way.
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 

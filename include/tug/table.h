@@ -9,18 +9,19 @@
 //   plain, merge dim gradients (amounts)                       dim weights
 //   sparse       embed gradient, dim embedx gradients,         embed, dim embedx weights
 //                show, click, slot
-//   ctr          the same                                      show, click, and the same
-//   ctr_double   the same                                      the same
+//   ctr          as sparse                                     show, click, embed, dim
+//                                                              embedx weights
+//   ctr_double   as sparse                                     as ctr
 //   counter      dim amounts                                   2 x dim: see tug_count
 //
 // If a key repeats in a push, its gradients, shows and clicks are added up, and its last
 // slot is kept. A program that makes several passes over the same examples calls
 // tug_again.
 //
-// Threads: a client's functions may be called from any thread, those of one struct
-// tug_dense by one thread at a time. Ownership: texts and arrays belong to the caller and
-// are read or written during the call only, except those given to tug_assign and those
-// that are registered.
+// Threads: a client's functions may be called from any thread. The functions of one
+// struct tug_dense may be called by only one thread at a time. Ownership: texts and
+// arrays belong to the caller and are read or written during the call only. Exceptions
+// are the arrays of tug_assign, and everything that a program registers.
 //
 // Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the
 // sentence. Functions that do not say "returns at once" wait for servers. They return
@@ -53,8 +54,8 @@ TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
 
 // Sets the weights of n keys to `values`, instead of pushing gradients, and makes missing
 // rows. The rules' state and the statistics of the rows stay as they are. The arrays,
-// `done` and the errors are as in tug_push; also TUG_EUSAGE if a key repeats. Returns at
-// once. (Paddle: push_sparse_param, push_dense_param.)
+// `done` and the errors are as in tug_push. Also returns TUG_EUSAGE if a key repeats.
+// Returns at once. (Paddle: push_sparse_param, push_dense_param.)
 TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys,
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_timestamp);
@@ -68,9 +69,9 @@ TUG_API void tug_again(struct tug_client *c, bool again);
 
 // The learning rate and mode of a table.
 struct tug_table_learning {
-    // The learning rate (lr) of the table's rule; if embedx has a rule of its own, that
-    // of embed's rule; NAN if pushes carry values instead of gradients (rules sum,
-    // summary, assign, average).
+    // The learning rate (lr) of the table's rule, or of embed's rule if embedx has a rule
+    // of its own. NAN if pushes carry values instead of gradients (rules sum, summary,
+    // assign, average).
     float rate;
     bool sync; // the table has mode sync, where pushes belong to batches (tug_batch)
 };
@@ -106,10 +107,11 @@ TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first,
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            const float *values);
 
-// Decays shows and clicks, and removes rows whose score is below `threshold`, or, if that
-// is NAN, below the table's delete-threshold. *ret_removed (may be NULL) becomes the
-// number of rows removed. A partition shrinks all its rows between two pushes; tug_day and
-// tug_clear also change all rows of a partition between two pushes.
+// Decays shows and clicks, and removes rows whose score is below `threshold`; NAN stands
+// for the table's delete-threshold. Also removes rows that were not pushed for more than
+// delete-after-days or for ttl-steps (settings of the table). *ret_removed (may be NULL)
+// becomes the number of rows removed. A partition shrinks all its rows between two
+// pushes. tug_day and tug_clear also change all rows of a partition between two pushes.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
 // Ends a day: for each row, the number of days since its last push grows by one.
@@ -136,8 +138,8 @@ struct tug_table_stats {
     // rows moved out of memory. They are 0 in a table without a cold tier.
     uint64_t hot_hits, promoted, demoted;
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
-    uint64_t step;
-    uint32_t day;
+    uint64_t step; // the global step that the servers know (tug_step)
+    uint32_t day;  // number of days that have ended (tug_day)
     // In mode sync the number of the next batch, in mode ssp the clock of the slowest
     // worker.
     uint64_t clock;
@@ -146,10 +148,10 @@ struct tug_table_stats {
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
-// Returns the number of this client's pushes of which a server left out an update. A
+// Returns how many of this client's pushes contained an update that a server left out. A
 // server leaves out an update if it would make the rule's state infinite (such as the
-// square of a large gradient). *ret_table and *ret_key (may be NULL) are the table and key
-// of the first such update. A warning on standard error also names them, unless
+// square of a large gradient). *ret_table and *ret_key (may be NULL) are the table and
+// key of the first such update. A warning on standard error also names them, unless
 // tug_keep_warnings has turned warnings off. Returns at once.
 TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
                               uint64_t *ret_key);
@@ -171,8 +173,8 @@ enum tug_save_mode {
     // Saves rows with a score of at least base-threshold that were seen in the last
     // delta-keep-days (settings of the table).
     TUG_BASE,
-    // Saves those rows of a base whose score has changed by delta-threshold since the
-    // last base or delta.
+    // Saves those rows of a base whose score has changed by at least delta-threshold
+    // since the last base or delta.
     TUG_DELTA,
     // Saves every row with all its state, as a checkpoint does; then ends the day
     // (tug_day).
@@ -234,14 +236,15 @@ struct tug_dense;
 // Opens variables. All workers call it, with the same variables in the same order. The
 // worker of rank 0 sets initial values if the table does not have rows yet; the other
 // workers wait for it. A guest sets none and does not wait. The caller closes *ret before
-// the client. TUG_EUSAGE if there are no variables, two have one name, an `init` is
+// the client. TUG_EUSAGE if there are no variables, two have the same name, an `init` is
 // wrong, or the table's accessor is not plain.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
-// Pull, push and assign all variables, which are one after the other in one array.
-// tug_dense_floats returns the number of floats in this array, at once. tug_dense_push
-// takes gradients (as tug_push), tug_dense_assign sets values (as tug_assign).
+// These functions pull, push and assign all variables, which lie one after the other in
+// one array. tug_dense_floats returns the number of floats in this array, at once.
+// tug_dense_push takes gradients (as tug_push), tug_dense_assign sets values (as
+// tug_assign).
 TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);
 TUG_API int tug_dense_pull(struct tug_dense *d, float *values);
 TUG_API int tug_dense_push(struct tug_dense *d, const float *gradients);
@@ -253,13 +256,13 @@ TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t 
                                  uint64_t n, float *values);
 
 // Begins a batch whose gradients are sent one variable at a time (tug_dense_update). So a
-// program's backward pass can compute the next gradient while earlier ones are sent.
+// program's backward pass can compute the next gradient while earlier gradients are sent.
 // Until tug_dense_finish_batch the program may call only tug_dense_update for `d`.
 // (Paddle's first version: ParameterUpdater's startBatch, update and finishBatch.)
 // TUG_EUSAGE if the table has mode sync, where a worker's part of a batch is one push.
 TUG_API int tug_dense_start_batch(struct tug_dense *d);
-// Sends the gradient of a variable, given by its position in the list of tug_dense_open,
-// at most once in a batch. Returns at once; the array is copied.
+// Sends the gradient of a variable, at most once in a batch. `variable` is the variable's
+// position in the list of tug_dense_open, from 0. Returns at once; the array is copied.
 TUG_API int tug_dense_update(struct tug_dense *d, size_t variable, const float *gradient);
 // Ends the batch: waits until the servers have applied all its gradients, then pulls all
 // variables into `values`, unless `values` is NULL.
@@ -267,8 +270,8 @@ TUG_API int tug_dense_finish_batch(struct tug_dense *d, float *values);
 
 // Operations on vectors of parameters, as in Paddle's first version (doOperation,
 // PSERVER_OP_...). A vector is all dense variables of one table (struct tug_dense). u, v
-// and w are the first, second and third vector of a call, a, b and c its first numbers;
-// all vectors have the same lengths.
+// and w are the first, second and third vector of a call; a, b and c are its first,
+// second and third number. All vectors have the same lengths.
 enum tug_vector_op {
     TUG_VECTOR_UTU,      // the sum of u u
     TUG_VECTOR_UTV,      // the sum of u v
@@ -323,15 +326,15 @@ TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *proba
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
                     uint64_t *ret_examples);
 
-// Begin and end a recording of the times of requests on all servers, by kind of request.
-// tug_profile_stop writes the recording to `file`, in this process, as a trace for Chrome
-// and Perfetto. Both calls wait at most ten seconds for each server.
+// These functions begin and end a recording of how long requests take on all servers, by
+// kind of request. tug_profile_stop writes the recording to `file`, in this process, as a
+// trace for Chrome and Perfetto. Both calls wait at most ten seconds for each server.
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
 // Ends the cluster in an orderly way (Paddle: stop_server). In all its processes, calls
 // that wait return TUG_EINTERRUPTED, and tug_last_error() is the sentence `why`. If `why`
-// is NULL, the library writes the sentence: a program ended the cluster.
+// is NULL, the sentence says that a program ended the cluster.
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
 // A program can register rules, entry policies and accessors of its own, up to 16 of each.
@@ -346,7 +349,7 @@ TUG_API int tug_stop(struct tug_client *c, const char *why);
 // An update rule. `name` is its name in settings, `about` is its line in lists of rules.
 struct tug_rule {
     const char *name, *about;
-    // Floats of state for each weight, and for each row. In a new row they are 0.
+    // Floats of state for each weight, and for each row. The state of a new row is 0.
     uint32_t state_per_weight, state_per_row;
     // Updates n weights of a row and their state in place. `state` has n x
     // state_per_weight floats, then state_per_row; `rate` is the learning rate of this
@@ -362,8 +365,8 @@ TUG_API int tug_register_rule(const struct tug_rule *r);
 struct tug_entry_policy {
     const char *name, *about;
     // Returns whether a key without a row gets a row. `key` is the 64-bit hash of the
-    // key; `show` and `click` are those of the push (both 0 in a later pass); `threshold`
-    // is that of the settings.
+    // key; `show` and `click` are those of the push (both 0 for examples that are pushed
+    // again, tug_again); `threshold` is that of the settings.
     bool (*admit)(void *ctx, uint64_t key, float show, float click, float threshold);
     void *ctx;
 };

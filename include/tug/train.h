@@ -37,9 +37,9 @@
 // except seconds; _spread and the progress within a pass cover this worker's part alone.
 // A worker whose call fails leaves the cluster. If a worker dies or leaves, its examples
 // are missing: the call fails with TUG_EIO at all other workers, the sentence names the
-// missing one, and they start again from the last save. On a cluster these are
-// TUG_EUSAGE: valid, refit, table, shuffle=global, score-by=workers, keep-names,
-// merge-ids, publish, fetch, dump, and rows in memory.
+// missing one, and they start again from the last save. On a cluster a call returns
+// TUG_EUSAGE for rows in memory and for the options valid, refit, table, shuffle=global,
+// score-by=workers, keep-names, merge-ids, publish, fetch and dump.
 //
 // Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence:
 // TUG_EUSAGE for a wrong option, or data that does not fit the model; TUG_EDATA for a
@@ -72,7 +72,7 @@ struct tug_progress {
     double share;      // fraction of the pass that is done, 0 to 1; negative: not known
     bool done;         // the pass has ended
     uint64_t examples; // number of examples of the pass trained on so far
-    // Means over these examples, each predicted before it was trained on.
+    // The loss and AUC of these examples, each predicted before it was trained on.
     double loss, auc;
     // The loss and AUC on the validation data, which are known when the pass has ended.
     double valid_loss, valid_auc;
@@ -84,10 +84,10 @@ struct tug_pass {
     uint32_t pass; // number of the pass, from 1, over all calls for this model
     // Number of examples trained on, without those held out for validation.
     uint64_t examples;
-    // Means over these examples, each predicted before it was trained on.
+    // The loss and AUC of these examples, each predicted before it was trained on.
     double loss, auc;
     uint64_t valid_examples;      // number of validation examples; 0: no validation
-    double valid_loss, valid_auc; // those of the validation examples
+    double valid_loss, valid_auc; // the loss and AUC of the validation examples
     double seconds; // time for reading, training and validation, but not for saves
     bool best;      // whether validation was better than after each earlier pass
 };
@@ -183,7 +183,7 @@ struct tug_columns {
     // The weights of the rows: either `weights`, n_weights numbers, finite, not negative
     // and not all 0; or `weight`, the name of a column of weights, which then is not a
     // feature. If both are NULL, the option "weight-column" names the column; without
-    // this option all weights are 1. Predictions ignore weights.
+    // this option all weights are 1. Predictions do not use weights.
     const float *weights;
     size_t n_weights;
     const char *weight;
@@ -222,9 +222,10 @@ TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
 // tug_model_evaluate, or failed.
 TUG_API const char *tug_model_tables(const struct tug_model *m);
 
-// Predicts: probabilities, or numbers for a model with loss=squared. A model with several
-// labels gives a prediction for each label, in the order of tug_model_label, example
-// after example. The predictions are written to `ret`, which has room for `room` floats;
+// Predicts probabilities, or, for a model with loss=squared, numbers. A model with
+// several labels gives a prediction for each label, in the order of tug_model_label,
+// example after example. The predictions are written to `ret`, which has room for `room`
+// floats;
 // *ret_n is their number. If `ret` is NULL, the model keeps them for
 // tug_model_predictions. Labels in the data are ignored. `options` are the options of
 // `tug predict` about reading data, and "raw"; a line that max-bad-lines skips gives NAN.

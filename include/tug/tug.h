@@ -73,7 +73,7 @@ TUG_API void tug_keep_warnings(bool keep);
 // removes it.
 TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 
-// A client is this process as a worker of a cluster (ps-lite: KVWorker; Paddle: a
+// A client makes this process a worker of a cluster (ps-lite: KVWorker; Paddle: a
 // trainer's fleet worker). All functions may be called from any thread. A waiting thread
 // does the network work of all threads; if none waits, a thread of the library does it.
 struct tug_client;
@@ -125,9 +125,9 @@ TUG_API uint32_t tug_client_workers(struct tug_client *c);
 TUG_API uint32_t tug_client_servers(struct tug_client *c);
 // Waits, at most wait_seconds, until every living worker has called tug_barrier as often
 // as this client (ps-lite: Postoffice::Barrier). Does not wait for requests in flight.
-// TUG_EIO if a worker did not arrive in time (the sentence names it), or if the cluster
-// has ended; TUG_EINTERRUPTED: see tug_interrupt_by; TUG_EUSAGE in a callback, or for a
-// guest.
+// TUG_EIO if a worker did not arrive in time (tug_last_error names the worker), or if the
+// cluster has ended; TUG_EINTERRUPTED: see tug_interrupt_by; TUG_EUSAGE in a callback, or
+// for a guest.
 TUG_API int tug_barrier(struct tug_client *c);
 
 // Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it if another
@@ -147,9 +147,9 @@ TUG_API int tug_barrier(struct tug_client *c);
 //   accessor = NAME      what a row holds besides weights, and when it is removed:
 //                        see tug/table.h
 //
-// Waits for the servers. TUG_EUSAGE if a setting is wrong or differs from the existing
-// table's (the sentence names it), or in a callback. (Paddle: a table's accessor and
-// TableParameter.)
+// Waits for the servers. TUG_EUSAGE if a setting is wrong or differs from that of the
+// existing table (tug_last_error names the setting), or in a callback. (Paddle: a table's
+// accessor and TableParameter.)
 TUG_API int tug_table_create(struct tug_client *c, uint32_t number, const char *settings);
 
 // A function that the library calls once, on any thread, when a request ends. `rc` is 0,
@@ -157,26 +157,26 @@ TUG_API int tug_table_create(struct tug_client *c, uint32_t number, const char *
 // wait.
 typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 
-// Pushes gradients (rule "sum": amounts) for n keys in any order: n x dim values, row
-// after row; the values of a repeated key are added up. Each push is applied exactly
-// once, even if links break. Returns at once; the request uses the arrays until it has
-// ended. Then `done` is called. If `done` is NULL, the caller must pass *ret_timestamp to
-// tug_wait, once. Returns TUG_EUSAGE and sends nothing if the table does not exist or a
-// value is not finite; TUG_EIO if the cluster has ended.
+// Pushes gradients (amounts for a table with rule "sum") for n keys in any order: n x dim
+// values, row after row. The values of a repeated key are added up. Each push is applied
+// exactly once, even if links break. Returns at once; the request uses the arrays until
+// it has ended. Then `done` is called. If `done` is NULL, the caller must pass
+// *ret_timestamp to tug_wait, once. Returns TUG_EUSAGE and sends nothing if the table
+// does not exist or a value is not finite; TUG_EIO if the cluster has ended.
 //
 // Atomicity: a key belongs to one of the table's partitions (256, by hash or by ranges),
 // and a partition applies either all of a push's values for it or none. A push is not
-// atomic across partitions: pulls of other clients may see it in some partitions and not
-// yet in others (in mode sync they see only whole batches). A push that ends without an
-// error was applied in all partitions. A push that ends with an error after it was sent
-// (a server is out of memory, has died, or did not answer in time) was applied once or
-// not at all in each partition. It is not rolled back.
+// atomic across partitions: pulls of other clients may see the push in some partitions
+// and not yet in others (in mode sync pulls see only whole batches). A push that ends
+// without an error was applied in all partitions. A push that ends with an error after it
+// was sent (a server is out of memory, has died, or did not answer in time) was applied
+// once or not at all in each partition. It is not rolled back.
 //
-// Rows stay finite. If a weight would become infinite or NaN, its partition refuses its
-// part of the push (TUG_EUSAGE names the key) and stays unchanged; the other partitions
-// apply their parts. If only a rule's state would become infinite (such as the square of
-// a gradient of 1e20), the server leaves out the update of that key, and logs this once
-// for each table.
+// Rows stay finite. If a weight would become infinite or NaN, the partition of its key
+// refuses its part of the push and stays unchanged (TUG_EUSAGE; tug_last_error names the
+// key); the other partitions apply their parts. If only a rule's state would become
+// infinite (such as the square of a gradient of 1e20), the server leaves out the update
+// of that key, and logs this once for each table.
 TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      const float *values, tug_done_fn done, void *ctx,
                      uint64_t *ret_timestamp);

@@ -37,7 +37,7 @@ def test_keys_that_are_no_integers(table, keys):
 
 
 def test_negative_keys(table):
-    with pytest.raises(ValueError, match=r"^keys: a key cannot be negative, but number 1 is -5.*view"):
+    with pytest.raises(ValueError, match=r"^keys: a key cannot be negative, but element 1 is -5.*view"):
         table.pull(np.array([1, -5]))
 
 

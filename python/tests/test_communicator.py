@@ -392,7 +392,7 @@ def test_five_arguments(monkeypatch):
     assert worker.pull_sparse(0, [9])[0, 0] == 4
     one.stop()
     worker.close()
-    with pytest.raises(tug.UsageError, match=r"trainers: says 2, but in this run it is 1"):
+    with pytest.raises(tug.UsageError, match=r"trainers: is 2, but in this run the right number is 1"):
         Communicator(kwargs={"trainers": 2}).init_with_ctx([0], {}, text, [])
     FleetWrapper.GetInstance().close()
 

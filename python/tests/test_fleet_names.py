@@ -377,7 +377,7 @@ def test_names_of_the_wrapper(capsys):
         worker.print_table_stat(0)
         assert "table 0: rows 3" in capsys.readouterr().out
         worker.barrier(0, 0)
-        with pytest.raises(tug.UsageError, match="trainer_id: 1 is another worker's"):
+        with pytest.raises(tug.UsageError, match="trainer_id: 1 is not the index of this worker, 0"):
             worker.barrier(0, 1)
         worker.clear_one_table(0)
         assert [worker.table(n).stat().rows for n in (0, 1)] == [0, 3]

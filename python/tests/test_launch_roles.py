@@ -149,7 +149,7 @@ def test_every_option_of_the_command_is_known():
 
 
 def test_log_dir_or_echo(tmp_path):
-    with pytest.raises(tug.UsageError, match="^log_dir: is given, and so is echo=True"):
+    with pytest.raises(tug.UsageError, match="^log_dir: cannot be used with echo=True"):
         tug.launch(["true"], echo=True, log_dir=tmp_path)
     program = "import tug\nwith tug.connect():\n    print('said')"
     with tug.launch([sys.executable, "-c", program], log_dir=tmp_path) as cluster:

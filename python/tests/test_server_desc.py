@@ -126,7 +126,7 @@ def test_a_worker_joins_by_a_text():
     (of_server("downpour_table_param { accessor { embedx_dim: -1 } }"), "embedx_dim: -1: is not from 0"),
     (of_server("downpour_table_param { accessor { embedx_dim: 1.5 } }"), "must be a whole number"),
     (of_server("downpour_table_param { accessor { embedx_threshold: 1e99 } }"), "too large"),
-    (of_server("downpour_table_param { accessor { embed_sgd_param { name: 'x' } } }"), "has a rule of naive"),
+    (of_server("downpour_table_param { accessor { embed_sgd_param { name: 'x' } } }"), "must be one of naive"),
     (of_server("downpour_table_param { accessor { embed_sgd_param { } } }"), "name is missing"),
     (of_server("downpour_table_param { accessor { embed_sgd_param { name: 'naive' naive { weight_bounds: 1 } } } }"),
      "1 numbers, but needs 2"),

@@ -404,7 +404,7 @@ def test_no_better_than_a_guess():
     random = np.random.default_rng(4)
     X = random.normal(size=(400, 3))
     y = X @ [1.0, 2.0, -1.0] + random.normal(size=400) / 10
-    with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="LRRegressor: .* near what it began with"):
+    with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="LRRegressor: .* still near its initial weights"):
         LRRegressor(**SEEDED).fit(X, y + 150)
     with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="FMClassifier: .*StandardScaler"):
         FMClassifier(lr=5, normalize=False, **SEEDED).fit(1000 * X, random.random(400) < 0.5)
@@ -436,6 +436,6 @@ def test_values_of_another_type_are_warned_of():
         warnings.simplefilter("error")
         model.predict(frame)
         model.predict(frame.assign(code=code.astype(str)))
-    with pytest.warns(UserWarning, match="of column 1; unknown are 'z'"):
+    with pytest.warns(UserWarning, match="of column 1; unknown values are 'z'"):
         LRClassifier(categorical=[1]).fit(frame.to_numpy()[:, [0, 2]].astype(object), code % 2).predict(
             np.array([[0, "z"]] * 3, object))

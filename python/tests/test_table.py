@@ -183,7 +183,7 @@ def test_dense(client):
     np.testing.assert_array_equal(values["b"], -np.arange(5))
     dense.assign({"w": np.zeros((3, 7)), "b": np.full(5, 3)})
     np.testing.assert_array_equal(dense.pull_range("b", 1, 2), [3, 3])
-    with pytest.raises(tug.UsageError, match="without b; there is no variable c"):
+    with pytest.raises(tug.UsageError, match="lacks b; there is no variable c"):
         dense.push({"w": np.zeros((3, 7)), "c": 1})
     with pytest.raises(tug.UsageError, match=r"gradients\['w'\]: has the shape"):
         dense.push({"w": np.zeros(21), "b": np.zeros(5)})
@@ -296,7 +296,7 @@ def test_tables_of_another_client(client):
         communicator = client.communicator([mine])
         for call in (lambda: communicator.send(theirs, [5], [[1]]), lambda: communicator.stat(theirs),
                      lambda: client.communicator([theirs]), lambda: client.save("x", tables=[theirs])):
-            with pytest.raises(tug.UsageError, match="table 0 'z' is another client's"):
+            with pytest.raises(tug.UsageError, match="table 0 'z' belongs to another client"):
                 call()
 
 

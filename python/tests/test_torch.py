@@ -429,7 +429,7 @@ def test_refused(client):
     for wrong, said in (
             (lambda: EmbeddingBag(table, mode="min"), "mode: 'min' is not one of sum, mean, max"),
             (lambda: EmbeddingBag(table, mode="max", scale_grad_by_freq=True), "scale_grad_by_freq: needs mode"),
-            (lambda: EmbeddingBag(table, mode="max")(ids[None], per_sample_weights=torch.ones(1, 3)), "go with mode"),
+            (lambda: EmbeddingBag(table, mode="max")(ids[None], per_sample_weights=torch.ones(1, 3)), "need mode"),
             (lambda: Embedding(table, max_norm=-1), "max_norm: -1 is not from 0"),
             (lambda: Embedding(table, max_norm=float("nan")), "max_norm: nan is not from 0"),
             (lambda: Embedding(table, max_norm="1"), "max_norm: must be a number, not str"),
@@ -447,7 +447,7 @@ def test_refused(client):
             (lambda: bag(ids, torch.tensor([0, 4])), "the 3 ids"),
             (lambda: bag(ids, torch.tensor([], dtype=torch.int64)), "begin with 0"),
             (lambda: bag(ids[None], torch.tensor([0])), "offsets: must not be given"),
-            (lambda: bag(ids[None], per_sample_weights=torch.ones(1, 3)), "go with mode 'sum'"),
+            (lambda: bag(ids[None], per_sample_weights=torch.ones(1, 3)), "need mode 'sum'"),
             (lambda: EmbeddingBag(table, mode="sum")(ids[None], per_sample_weights=torch.ones(3)), "have the shape"),
             (lambda: Optimizer(torch.nn.Linear(2, 2)), "there is no tug.torch.Embedding"),
             (lambda: Optimizer([bag, one]), "table 't': two modules use it"),

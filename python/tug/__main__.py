@@ -61,9 +61,9 @@ _OF_PADDLE = {**dict.fromkeys(("coordinator-num", "coordinators", "heter-devices
                               "tug has servers and workers only, and needs no such setting: leave it out"),
               **dict.fromkeys(("gpus", "devices", "xpus", "npus", "nproc-per-node", "selected-gpus"), _NO_DEVICES),
               **dict.fromkeys(("ips", "cluster-node-ips", "master", "nnodes", "job-id", "host"), _OTHER_MACHINES),
-              **dict.fromkeys(("http-port", "started-port"), "ports are chosen by themselves: leave it out"),
+              **dict.fromkeys(("http-port", "started-port"), "tug chooses the ports: leave it out"),
               **dict.fromkeys(("max-restart", "elastic-level", "elastic-server", "elastic-timeout", "elastic-pre-hook",
-                               "force"), "a run that has failed is started again by hand: leave it out")}
+                               "force"), "tug does not restart a failed run: leave it out")}
 _SPELLED = {"server-num": "servers", "worker-num": "workers", "dead-timeout": "dead-seconds",
             "gather-timeout": "wait-seconds"}  # names that other launchers have for options
 
@@ -112,7 +112,7 @@ def _launch(options: argparse.Namespace, as_paddle: bool) -> None:
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
-        sys.exit("python -m tug launch: give the workers' command behind --")
+        sys.exit("python -m tug launch: give the workers' command after --")
     if command[0].endswith(".py") and not os.access(command[0], os.X_OK):
         command = [sys.executable, *command]  # Paddle's launcher takes a script without its interpreter
     with ended_by_signals(), tug.launch(
@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
                      help="number of workers (default: 1); also --worker_num, Paddle's name, which implies --all-roles")
     one.add_argument("--save-root", metavar="DIR", help="the directory below which servers may save")
     one.add_argument("--dead-seconds", type=float, metavar="SECONDS",
-                     help="time without a sign of life before a process counts as dead (default: TUG_DEAD_SECONDS, "
+                     help="seconds without a message after which a process counts as dead (default: TUG_DEAD_SECONDS, "
                           "or 5)")
     one.add_argument("--wait-seconds", type=float, metavar="SECONDS",
                      help="limit of every wait of each process (default: TUG_WAIT_SECONDS, or 600)")

@@ -38,7 +38,7 @@ def _allocated(make: Callable[[], npt.NDArray[Any]], name: str) -> npt.NDArray[A
     try:
         return make()
     except (MemoryError, ValueError) as error:  # a ValueError means that the array would be too large
-        raise OutOfMemory(f"{name}: there is no memory for it: {str(error)[:1].lower()}{str(error)[1:]}") from error
+        raise OutOfMemory(f"{name}: not enough memory: {str(error)[:1].lower()}{str(error)[1:]}") from error
 
 
 def listed_in(given: Any) -> Optional[List[Any]]:
@@ -68,7 +68,7 @@ def array_of(given: Any, name: str) -> npt.NDArray[Any]:
                 return exact.astype(np.uint64)
         return array
     except MemoryError as error:
-        raise OutOfMemory(f"{name}: there is no memory for an array of it") from error
+        raise OutOfMemory(f"{name}: not enough memory to make an array of it") from error
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         if "inhomogeneous" in str(error):
             raise ArgumentTypeError(f"{name}: has rows of different lengths, but all rows must have the same "
@@ -99,13 +99,13 @@ def check_whole(array: npt.NDArray[Any], name: str) -> None:
         bits = min(np.finfo(array.dtype).nmant + 1, 62)
         most = 2.0 ** bits
         wrong = ~((array >= 0) & (array <= most) & (array == np.floor(array)))
-        hint = f"of {array.dtype}, ids are whole numbers from 0 to 2^{bits}: give integers"
+        hint = f"ids of type {array.dtype} must be whole numbers from 0 to 2^{bits}: give integers"
     else:
         wrong = array > np.uint64(2 ** 63 - 1) if array.dtype.kind == "u" else np.zeros(array.shape, bool)
-        hint = "ids of rows are from 0 to 2^63 - 1"
+        hint = "ids of rows must be from 0 to 2^63 - 1"
     if np.any(wrong):
         at = int(np.argmax(wrong.reshape(-1)))
-        raise UsageError(f"{name}: number {at} is {array.reshape(-1)[at]}; {hint}")
+        raise UsageError(f"{name}: element {at} is {array.reshape(-1)[at]}; {hint}")
 
 
 def whole_of(given: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -135,8 +135,8 @@ def keys_of(given: Any, name: str = "keys") -> Keys:
         if array.dtype.kind == "i" and array.size > 0 and int(array.min()) < 0:
             at = int(np.argmax(array.reshape(-1) < 0))
             if name != "keys":
-                raise UsageError(f"{name}: number {at} is {array.reshape(-1)[at]}, but must not be negative")
-            raise UsageError(f"{name}: a key cannot be negative, but number {at} is {array.reshape(-1)[at]}; "
+                raise UsageError(f"{name}: element {at} is {array.reshape(-1)[at]}, but must not be negative")
+            raise UsageError(f"{name}: a key cannot be negative, but element {at} is {array.reshape(-1)[at]}; "
                              "if these are 64 bits of a hash, give keys.view(numpy.uint64)")
     return _allocated(lambda: np.require(array, _KEY, ["C", "A"]), name)
 
@@ -167,7 +167,7 @@ def out_of(given: Optional[Any], shape: Shape, name: str = "out") -> Floats:
     if given.shape != shape and not (shape[-1:] == (1,) and given.shape == shape[:-1]):
         raise UsageError(f"{name}: has the shape {given.shape}, but must have {shape}")
     if not (given.flags.c_contiguous and given.flags.aligned):
-        raise UsageError(f"{name}: must be contiguous and aligned, because rows are written right into it")
+        raise UsageError(f"{name}: must be contiguous and aligned, because rows are written directly into it")
     if not given.flags.writeable:
         raise UsageError(f"{name}: is read-only")
     return given

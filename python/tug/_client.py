@@ -42,7 +42,7 @@ class Client(Handle):
     """A worker of a cluster (tug.connect), or a cluster inside this process (tug.local).
 
     Any thread may use it. Close the client, or use it as a context manager, so that it leaves in order: the cluster
-    takes a worker that ends without leaving for dead. Calls of a client and of its tables raise UsageError for a wrong
+    counts a worker that ends without leaving as dead. Calls of a client and of its tables raise UsageError for a wrong
     argument; SystemFailure if a server has died, the cluster has ended, or the result has not come within wait_seconds;
     Interrupted if a process has stopped the cluster; ClosedError after close(); ForkedError in a process that was
     forked from this one."""
@@ -177,8 +177,8 @@ class Client(Handle):
     def _unused_number(self, name: str) -> int:
         for number, made in self._tables.items():
             if made[0] == name:
-                raise UsageError(f"this client has a table '{name}' already: use it, or client.find('{name}'), "
-                                 "or drop() it before another is made")
+                raise UsageError(f"this client already has a table '{name}': use client.find('{name}'), "
+                                 "or drop() the table before you make another one")
         for number in range(TABLES_MAX):
             if number not in self._tables:
                 return number
@@ -252,7 +252,7 @@ class Client(Handle):
 
     @property
     def left_out(self) -> int:
-        """The number of pushes of which a server left out an update, because a state of the rule would have become
+        """How many pushes contained an update that a server left out, because a state of the rule would have become
         infinite."""
         return self._left_out()[0]
 
@@ -336,7 +336,8 @@ class Client(Handle):
 
     def _check_own(self, table: "Table") -> None:
         if table.client is not self:
-            raise UsageError(f"table {table.number} '{table.name}' is another client's")
+            raise UsageError(f"table {table.number} '{table.name}' belongs to another client: give tables of "
+                             "this client")
         table._check()
 
     def save_mark(self, mark: int) -> None:
@@ -434,7 +435,7 @@ def local(loops: int = 1, *, wait_seconds: float = 0, spin_us: float = 0) -> Cli
 
 @at_exit
 def _close_all() -> Optional[str]:
-    """Closes clients that are still open at exit, so that the cluster does not take them for dead."""
+    """Closes clients that are still open at exit, so that the cluster does not count them as dead."""
     failed = []
     for client in list(_open):
         try:

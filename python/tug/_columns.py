@@ -79,7 +79,7 @@ class KnownValues:
             strange = list(dict.fromkeys(repr(v) for v in matrix[~known, column][:1000].tolist()))[:3]
             name = column if names is None else f"'{names[column]}'"
             warn_of(f"X: the model knows only {100 * known.mean():.1f} % of the values of column {name}; unknown "
-                    f"are {', '.join(strange)}: did they have another type or spelling in fit?")
+                    f"values are {', '.join(strange)}: did they have another type or spelling in fit?")
 
 
 def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray[np.bool_]:

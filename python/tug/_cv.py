@@ -77,8 +77,8 @@ def cv(data: Any, label: Any = None, *, folds: int = 5, weight: Weight = None,
     """
     for name in _ELSEWHERE:
         if options.get(name) is not None:
-            raise ArgumentTypeError(f"cv: has no option '{name}': each model is validated on a part of the data after "
-                                    "all passes, and none is kept")
+            raise ArgumentTypeError(f"cv: does not take {name}=: cv validates each model on a part of the data, makes "
+                                    "all passes, and keeps none of the models")
     found = _runs(whole(folds, "folds", 2, 1000), data, label, weight=weight, categorical=categorical,
                   progress=progress, **options)
     passes = [_mean_of(list(of_pass)) for of_pass in zip(*found)]

@@ -115,7 +115,7 @@ class Dense:
         unknown = sorted(str(key) for key in values.keys() - self.shapes.keys())
         if missing or unknown:
             raise UsageError(f"{name}: " + "; ".join(
-                ([f"without {', '.join(missing)}"] if missing else []) +
+                ([f"lacks {', '.join(missing)}"] if missing else []) +
                 ([f"there is no variable {', '.join(unknown)}"] if unknown else [])))
         return self._variables.flat(values, name)
 

@@ -278,9 +278,9 @@ class Estimator(BaseEstimator):
             base = 0.0 if mean in (0, 1) else float(-mean * np.log(mean) - (1 - mean) * np.log(1 - mean))
             first = float(np.log(2))
         if base > 0 and loss > base * (1.01 if model.results["epochs"] > 1 else 1.2):
-            warn_of(f"{type(self).__name__}: the loss on the training data is {loss:.5g}, while the mean of y "
-                    f"for every example has {base:.5g}: " + (
-                        "the model is still near what it began with; use more epochs, a larger lr, or a y near 0 "
+            warn_of(f"{type(self).__name__}: the loss on the training data is {loss:.5g}, but predicting "
+                    f"the mean of y for every example has the loss {base:.5g}: " + (
+                        "the model is still near its initial weights; use more epochs, a larger lr, or a y near 0 "
                         "(TransformedTargetRegressor)" if loss <= first else
                         "use a smaller lr, or columns near 1 (StandardScaler)"), ConvergenceWarning)
 

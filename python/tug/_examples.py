@@ -203,8 +203,8 @@ class Examples:
 
     def _check(self, frame: bool, label: Any, name: str, categorical: Any, weight: Any) -> None:
         if label is not None and self.files:
-            raise UsageError(f"{name}: files hold their own labels; the model's option label names their column of csv "
-                             "files")
+            raise UsageError(f"{name}: data files contain the labels; for csv files the model's option label names "
+                             "the column of labels")
         if categorical is not None and not frame:
             raise UsageError("categorical: names columns of a data frame, but the data is not a data frame")
         if weight is not None and self.files:

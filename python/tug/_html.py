@@ -89,7 +89,7 @@ def _metrics(results: Dict[str, float]) -> str:
 
 def _columns(importance: Optional[List[Dict[str, Any]]]) -> str:
     if not importance:
-        return "<p>model.importance(data, label) finds what each column is worth; then it is shown here.</p>"
+        return "<p>model.importance(data, label) measures the importance of each column; it is then shown here.</p>"
     rows = [[str(one["column"]), _number(one["auc_drop"]), _number(one["logloss_rise"]), _percent(one.get("unknown"))]
             for one in importance[:_COLUMNS]]
     more = len(importance) - len(rows)

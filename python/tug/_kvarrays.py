@@ -172,8 +172,8 @@ def _of_tensor(given: Any, name: str) -> Any:
             return RowSparse(rows.indices()[0].numpy(), rows.values().numpy(), rows.shape)
         return given.detach().cpu().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
-        raise ArgumentTypeError(f"{name}: a tensor of {given.dtype}, {given.layout}, on {given.device} has no numpy "
-                                "array") from error
+        raise ArgumentTypeError(f"{name}: a tensor of {given.dtype}, {given.layout}, on {given.device} cannot "
+                                "be converted to a numpy array") from error
 
 
 def _plain(given: Any, name: str) -> Array:
@@ -299,7 +299,8 @@ def to_push(given: Any, name: str) -> CArray:
 def _to_write(tensor: Any, array: Any, name: str) -> Any:
     """Returns a tensor to which `array` must be copied back, or None if `array` is the tensor's own memory."""
     if isinstance(array, RowSparse):
-        raise UsageError(f"{name}: a sparse tensor cannot be pulled into: pull into a RowSparse or a dense one")
+        raise UsageError(f"{name}: a sparse tensor cannot be the target of a pull: pull into a RowSparse or a "
+                         "dense tensor")
     return None if array.size == 0 or array.ctypes.data == tensor.data_ptr() else tensor.detach()
 
 
@@ -318,9 +319,9 @@ class Out:
         if self.sparse:
             return
         if not isinstance(self.array, np.ndarray) or not self.array.flags.writeable:
-            raise UsageError(f"{name}: the array that is pulled into is read-only")
+            raise UsageError(f"{name}: the target array of the pull is read-only")
         if any(n > 1 and stride == 0 for n, stride in zip(self.array.shape, self.array.strides)):
-            raise UsageError(f"{name}: elements of the array that is pulled into lie in the same memory")
+            raise UsageError(f"{name}: several elements of the target array of the pull share the same memory")
         flags = self.array.flags
         if not (flags.c_contiguous and flags.aligned and self.array.dtype.isnative):
             self._by = np.empty(self.array.shape, self.array.dtype.newbyteorder("="))

@@ -218,7 +218,7 @@ class KVStore(KVStoreBase):
     def is_capable(capability: str) -> bool:
         """Returns whether a store can run an "optimizer", which every store can."""
         if not isinstance(capability, str) or capability.lower() != "optimizer":
-            raise UsageError(f"there is no capability {capability!r}; there is 'optimizer'")
+            raise UsageError(f"there is no capability {capability!r}; the only one is 'optimizer'")
         return True
 
     # ---------------------------------------------------------------- arrays
@@ -246,7 +246,7 @@ class KVStore(KVStoreBase):
         self._check_open()
         for one, arrays in _groups(key, value, "value"):
             if len(arrays) != 1:
-                raise UsageError(f"value: {_name(one)} is made with one array, not {len(arrays)}")
+                raise UsageError(f"value: init takes one array for {_name(one)}, not {len(arrays)}")
             c = to_push(arrays[0], "value")
             items = _Items([(one, c)])
             self._run(lib.tug_kvstore_init, items.c, items.n)
@@ -323,8 +323,8 @@ class KVStore(KVStoreBase):
             if not self._known_key(one).sparse:
                 raise UsageError(f"{_name(one)} is dense: its rows cannot be pulled")
             if rows.size > 0 and not 0 <= rows[0] <= rows[-1] < o.array.shape[0]:
-                raise UsageError(f"{_name(one)} has {o.array.shape[0]} rows: {rows[0]} to {rows[-1]} are not all "
-                                 "among them")
+                raise UsageError(f"{_name(one)} has {o.array.shape[0]} rows, numbered from 0, but row_ids go from "
+                                 f"{rows[0]} to {rows[-1]}")
             o.take_rows(rows)
         self._pull(lib.tug_kvstore_pull_rows, outs, priority)
 
@@ -372,11 +372,11 @@ class KVStore(KVStoreBase):
         elif isinstance(optimizer, Optimizer):
             text = optimizer.text()
         elif isinstance(optimizer, (bytes, bytearray, memoryview)):
-            raise ArgumentTypeError("a pickled optimizer is refused, since unpickling it would run a worker's code on "
-                                    "the servers: give set_optimizer the optimizer that tug.optimizer.create makes")
+            raise ArgumentTypeError("a pickled optimizer is refused, because unpickling it would run a worker's code "
+                                    "on the servers: give set_optimizer the optimizer that tug.optimizer.create makes")
         else:
-            raise ArgumentTypeError("an optimizer is made by tug.optimizer.create, for only its name and numbers are "
-                                    f"sent; this is {type(optimizer).__name__}")
+            raise ArgumentTypeError("an optimizer must be made by tug.optimizer.create, because only its name and "
+                                    f"numbers are sent to the servers; this is a {type(optimizer).__name__}")
         with self._turn:
             self._run_now(lib.tug_kvstore_set_optimizer, ffi.new("char[]", word(text, "optimizer")))
             self._updater = None
@@ -492,8 +492,7 @@ class KVStore(KVStoreBase):
 
 def _check_first() -> None:
     if any(store._dist and not store._handle.closed for store in _open):
-        raise UsageError("this process is a worker of its cluster already, with a store that it made before: use that "
-                         "store")
+        raise UsageError("this process has already joined its cluster with an earlier store: use that store")
 
 
 def _updated(me: "weakref.ReferenceType[KVStore]", key: Any, merged: Any, stored: Any) -> int:

@@ -310,7 +310,7 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
     limits = [None if given is None else seconds(given, name)
               for name, given in (("dead_seconds", dead_seconds), ("wait_seconds", wait_seconds))]
     if log_dir is not None and echo:
-        raise UsageError("log_dir: is given, and so is echo=True, which shows the output instead of keeping it")
+        raise UsageError("log_dir: cannot be used with echo=True, which shows the output instead of keeping it")
     counts = whole(servers, "servers", 1, 4096), whole(workers, "workers", 1, 4096)
     return Cluster(command, *counts, _variables(env, save_root), limits[0], limits[1], echo, all_roles,
                    None if log_dir is None else _made(log_dir))

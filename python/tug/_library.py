@@ -193,9 +193,9 @@ class Handle:
         self._check_process()
         if _thread.handle is not None:
             if _thread.told:
-                raise UsageError(f"on_pass and progress must not use a {self._what}, since the model is training: to "
+                raise UsageError(f"on_pass and progress must not use a {self._what} while the model is training: to "
                                  "evaluate after each pass, train one pass a call (epochs=1)")
-            raise UsageError(f"a signal's handler used a {self._what} while its thread waits in the library; "
+            raise UsageError(f"a signal handler used a {self._what} while its thread waits in the library; "
                              "let it raise an exception, or set a flag")
         with self._changed:
             if self._closing:
@@ -255,7 +255,7 @@ class Handle:
         if self._pid != os.getpid():
             return False
         if _thread.handle is not None:
-            raise UsageError(f"a signal's handler must not close a {self._what} while its thread waits in the "
+            raise UsageError(f"a signal handler must not close a {self._what} while its thread waits in the "
                              "library; let it raise an exception, or set a flag")
         with self._changed:
             if self._closing:

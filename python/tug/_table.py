@@ -125,8 +125,8 @@ class Table:
     def _check(self) -> None:
         # The library would use the table that has the number now, and assume arrays of that table's widths.
         if self.client._tables.get(self.number) != self._known:
-            raise UsageError(f"table {self.number} '{self.name}' was dropped, or its number is another table's now: "
-                             "make it, or find it, again")
+            raise UsageError(f"table {self.number} '{self.name}' was dropped, or another table has its number now: "
+                             "make or find the table again")
 
     def _ask(self, function: Any, *args: Any) -> None:
         self._check()
@@ -310,5 +310,5 @@ def count(pulled: Floats) -> npt.NDArray[np.float64]:
         raise ArgumentTypeError(f"pulled: must be floats, not {array.dtype}")
     exact: npt.NDArray[np.float64] = array.astype(np.float64)
     if exact.ndim == 0 or array.shape[-1] % 2 != 0:
-        raise UsageError(f"pulled: has the shape {array.shape}, but a counter is two floats")
+        raise UsageError(f"pulled: has the shape {array.shape}, but each counter has two floats")
     return exact[..., 0::2] * 16777216.0 + exact[..., 1::2]

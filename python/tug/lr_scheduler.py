@@ -3,8 +3,8 @@
     schedule = kvstore.lr_scheduler.FactorScheduler(step=1000, factor=0.5, base_lr=0.1, warmup_steps=100)
     kv.set_optimizer(kvstore.optimizer.create("sgd", lr_scheduler=schedule))
 
-The store computes the rate before each update; on a cluster each server does so by itself. It is schedule(num_update),
-where num_update is the number of pushes of the key that has had the most.
+The store computes the rate before each update; on a cluster each server does so by itself. The rate is
+schedule(num_update), where num_update is the number of pushes to the key with the most pushes.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -153,7 +153,7 @@ class Optimizer:
 
     @property
     def num_update(self) -> int:
-        """The number of updates of the key that has had the most, plus begin_num_update. On a cluster the servers count
+        """The number of updates of the key with the most updates, plus begin_num_update. On a cluster the servers count
         updates, and this stays begin_num_update."""
         store = self._local() if self._local is not None else None
         return int(self.begin_num_update if store is None else store._num_update())

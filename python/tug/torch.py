@@ -147,12 +147,12 @@ class _Rows(nn.Module):
         super().__init__()
         self.table = instance(table, Table, "table")
         if not table.pull_width == table.push_width == table.assign_width:
-            raise UsageError(f"table '{table.name}': its rows have more than weights and gradients; make it with "
-                             "accessor plain")
+            raise UsageError(f"table '{table.name}': its rows hold more than weights; make the table with accessor "
+                             "plain")
         how = table.learning()
         if math.isnan(how.rate):
-            raise UsageError(f"table '{table.name}': its rule takes values, not gradients; make it with one that "
-                             "learns, such as rule='adam:lr=0.01'")
+            raise UsageError(f"table '{table.name}': its rule takes values, not gradients; make the table with a "
+                             "rule that learns, such as rule='adam:lr=0.01'")
         if padding_idx is not None:
             padding_idx = whole(padding_idx, "padding_idx", -2 ** 63, 2 ** 64 - 1)
         self.embedding_dim = table.pull_width
@@ -387,7 +387,7 @@ class EmbeddingBag(_Rows):
         ids = _ids_of(input, "input")
         if per_sample_weights is not None:
             if self.mode != "sum":
-                raise UsageError(f"per_sample_weights: go with mode 'sum', not with '{self.mode}'")
+                raise UsageError(f"per_sample_weights: need mode 'sum', not '{self.mode}'")
             if per_sample_weights.shape != input.shape:
                 raise UsageError(f"per_sample_weights: have the shape {tuple(per_sample_weights.shape)}, but must have "
                                  f"that of input, {tuple(input.shape)}")
@@ -478,7 +478,7 @@ class Optimizer(torch.optim.Optimizer):
         """Sets the learning rates to those of a state_dict() for the same tables."""
         groups = state_dict["param_groups"]
         if [g.get("table") for g in groups] != [g["table"] for g in self.param_groups]:
-            raise UsageError("this state of an optimizer is for other tables: "
+            raise UsageError("this state of an optimizer is for other tables than this optimizer has: "
                              + ", ".join(str(g.get("table")) for g in groups))
         for group, saved in zip(self.param_groups, groups):
             group.update({k: v for k, v in saved.items() if k != "params"})
@@ -529,8 +529,8 @@ def load_dense_state_dict(model: Any, state: Mapping[str, Any]) -> None:
     missing = sorted(set(told.missing_keys) - set(_ours(model)))
     if missing or told.unexpected_keys:
         raise UsageError("this state is for another model: " + "; ".join(
-            ([f"without {', '.join(missing)}"] if missing else []) +
-            ([f"with {', '.join(told.unexpected_keys)}"] if told.unexpected_keys else [])))
+            ([f"it lacks {', '.join(missing)}"] if missing else []) +
+            ([f"the model has no {', '.join(told.unexpected_keys)}"] if told.unexpected_keys else [])))
 
 
 # --------------------------------------------------------- groups of torch.distributed on a cluster

@@ -17,7 +17,7 @@ from tug.fleet.wrapper import FleetWrapper
 
 _OWN_SIDE = ("tug has one kind of server and client; a program on the servers that answers requests of its own is "
              "kvapp (docs/kvapp.md), and what a row does is an accessor or a rule (tug/table.h)")
-_MADE_BY_NAME = "a table's settings name it, 'accessor = NAME' (docs/tables.md): "
+_MADE_BY_NAME = "name the accessor in a table's settings, 'accessor = NAME' (docs/tables.md): "
 
 
 def _refuse(name: str, why: str) -> NoReturn:
@@ -29,7 +29,7 @@ class Table(Named):
 
     holders: Tuple[str, ...] = ("Table", "tug.fleet")
     settings = ""  # the settings that the class stands for
-    why = "is the base of tables: MemorySparseTable, MemoryDenseTable, SSDSparseTable, MemorySparseGeoTable"
+    why = "is only a base class: use MemorySparseTable, MemoryDenseTable, SSDSparseTable or MemorySparseGeoTable"
 
     def __new__(cls, number: int, name: str, settings: str = "",
                 variables: Optional[Mapping[str, Any]] = None) -> Any:

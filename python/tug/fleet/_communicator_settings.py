@@ -26,7 +26,7 @@ _PREFIX = "communicator_"
 _FIXED: Dict[str, Tuple[str, str]] = {
     "communicator_thread_pool_size": ("5", "requests need no threads: one thread sends to all servers at once"),
     "communicator_send_wait_times": ("5", "queued pushes are sent at once, and later ones are merged meanwhile"),
-    "communicator_fake_rpc": ("0", "there is no run without requests"),
+    "communicator_fake_rpc": ("0", "a worker always sends its requests"),
 }
 _TAKEN = ("communicator_send_queue_size", "communicator_max_merge_var_num", "communicator_is_sgd_optimizer",
           "communicator_independent_recv_thread", "communicator_min_send_grad_num_before_recv")
@@ -54,8 +54,8 @@ class Settings(NamedTuple):
         for name, said, true in (("trainer_id", self.trainer_id, index), ("trainers", self.trainers, workers),
                                  ("pserver_endpoints", self.servers, servers)):
             if said not in (-1, true):
-                raise UsageError(f"{name}: says {said}{' of them' if name == 'pserver_endpoints' else ''}, but in this "
-                                 f"run it is {true}")
+                raise UsageError(f"{name}: {'has ' if name == 'pserver_endpoints' else 'is '}{said}, but in this run "
+                                 f"the right number is {true}")
 
 
 def mode_of(given: Any) -> str:

@@ -314,7 +314,7 @@ class Fleet(Named, Others):
             if one != said[0]:
                 raise UsageError(f"the workers' {what} differ: worker 0's has the slots {shown(said[0])}, "
                                  f"worker {i}'s {shown(one)}; "
-                                 "all have to declare the same")
+                                 "all workers must declare the same slots")
 
     def _told_home(self, name: Any) -> None:
         # Worker 0 uses its own path. From another process only a directory's name is accepted, never a path.

@@ -81,7 +81,7 @@ class Others:
             raise failed
         first = said[0]
         if not isinstance(first, list) or len(first) != 2 or not (first[0] is None or isinstance(first[0], str)):
-            raise DataError(f"worker 0 does not say whether it could {what}: {shown(first)}")
+            raise DataError(f"worker 0 has sent a damaged result of its attempt to {what}: {shown(first)}")
         if first[0] is not None:
             raise DataError(f"worker 0 could not {what}: {shown(first[0])}")
         return first[1]

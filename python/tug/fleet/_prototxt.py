@@ -130,7 +130,7 @@ class _Reader:
             end = "}" if self._take().value == "{" else ">"
             return Field(name.value, Said(self, name.value, self._fields(end, name, depth + 1), name.line), name.line)
         if not colon:
-            self.refuse(self._next.line, f"':' or '{{' is expected behind '{_shown(name.value)}'")
+            self.refuse(self._next.line, f"':' or '{{' is expected after '{_shown(name.value)}'")
         return Field(name.value, self._value(), name.line)
 
     def _fields(self, end: str, of: Token, depth: int) -> List[Field]:

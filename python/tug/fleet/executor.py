@@ -188,7 +188,7 @@ class _Pass:
             paths = sorted({one for i, said in enumerate(fleet.util.all_gather(paths))
                             for one in paths_of(said, f"worker {i}")})
         elif not paths and (not fleet.in_run() or fleet.worker_num() == 1):
-            raise DataError("the dataset is empty: set_filelist names no examples")
+            raise DataError("the dataset is empty: give set_filelist files with examples")
         self.net.hears = self.say
         model.train(paths)
         self._count(model, model.results.get("train.logloss", float("nan")))
@@ -204,7 +204,7 @@ class _Pass:
         if not net.trained and net.begins_with is None:
             raise UsageError("the net is not trained yet: train it, or load a save")
         if not net.trained and net.tables is not None:
-            raise UsageError(f"the net begins with a part of {net.begins_with} ({net.tables}), and is not a model "
+            raise UsageError(f"the net has only the tables {net.tables} of {net.begins_with}, and cannot be used "
                              "before training: train it first")
         return net.open_save(fleet.saves(net.generation)) if net.trained else net.beginning()
 
@@ -243,7 +243,7 @@ class _Pass:
         model = self._scorer()
         try:
             if not paths:
-                raise DataError("the dataset is empty: set_filelist names no examples")
+                raise DataError("the dataset is empty: give set_filelist files with examples")
             found = model.evaluate(paths, **self._read_options())
             self._count(model, found["logloss"])
         finally:

@@ -78,7 +78,7 @@ def _rule_of(said: Optional[Said]) -> Tuple[str, Optional[float]]:
     if said is None:
         return "", None
     known, of = (*_RULES, *_RULES.values()), said.name
-    name = said.pick("name", "", known, lambda _name: f"{of} has a rule of {', '.join(known)}")
+    name = said.pick("name", "", known, lambda _name: f"the rule of {of} must be one of {', '.join(known)}")
     if not name:
         said.reader.refuse(said.line, f"{said.name}: name is missing; it must be one of {', '.join(known)}")
     rule = _RULES.get(name, name)
@@ -216,8 +216,8 @@ class _Common:
         """Returns the rule with its numbers, as a setting."""
         name, with_ = self.name, []
         if not name:
-            self.said.reader.refuse(self.said.line, "common: name is missing, which is its rule: "
-                                                    f"{', '.join(_OF_COMMON)}")
+            self.said.reader.refuse(self.said.line, "common: the field name is missing, which names the rule: it "
+                                                    f"must be one of {', '.join(_OF_COMMON)}")
         first = self.firsts.get("LearningRate", "")
         if name not in ("sum", "summary") and first:
             m = _FILL.fullmatch(first)

@@ -257,7 +257,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         no effect; trainer_id can only be this worker's index."""
         whole(barrier_table_id, "barrier_table_id", 0, 2 ** 31)
         if trainer_id is not None and trainer_id != self.worker_index():
-            raise UsageError(f"trainer_id: {trainer_id} is another worker's; this is worker {self.worker_index()}")
+            raise UsageError(f"trainer_id: {trainer_id} is not the index of this worker, {self.worker_index()}")
         if not self._messages.connected:
             self._ask(lib.tug_fleet_barrier_worker)
             return

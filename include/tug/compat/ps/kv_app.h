@@ -38,8 +38,8 @@ struct KVMeta {
         0; // names the request for Response; 0: the program made this struct
 };
 
-// Returns value_bytes of tug_kv_data for the type Val: 0 for floats, which the library
-// checks (they must be finite), else the size.
+// Returns value_bytes of tug_kv_data for the type Val: 0 for floats, else the size. The
+// library checks only that floats are finite.
 template <typename Val> inline uint32_t value_bytes()
 {
     static_assert(sizeof(Val) == 1 || sizeof(Val) == 2 || sizeof(Val) == 4 ||
@@ -182,7 +182,7 @@ template <typename Val> class KVWorker : public SimpleApp
             q.priority = priority;
             if (push && !all.lens.empty() && all.lens.size() != all.keys.size())
                 throw Error("there are " + std::to_string(all.lens.size()) +
-                            " lengths of " + std::to_string(all.keys.size()) + " keys");
+                            " lengths for " + std::to_string(all.keys.size()) + " keys");
             q.data = pairs_to_tug(all);
             if (pull && !pulled->empty()) {
                 q.pulled = reinterpret_cast<float *>(pulled->data());
@@ -398,7 +398,7 @@ template <typename Val> class KVServer : public SimpleApp
     void call_handle(tug_app *app, const tug_kv_meta *m, const tug_kv_data *d)
     {
         if (d->value_bytes != value_bytes<Val>())
-            throw Error("the server's values are of another type");
+            throw Error("the request's values do not have the server's type");
         KVMeta meta;
         meta.cmd = m->cmd;
         meta.push = m->push;

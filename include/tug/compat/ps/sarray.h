@@ -201,7 +201,7 @@ template <typename V> class SArray
     }
 
   private:
-    // The function that words the error is separate, so that operator[] stays small
+    // The function that writes the error text is separate, so that operator[] stays small
     // enough to be inlined.
     size_t checked(size_t i) const
     {

@@ -26,8 +26,8 @@ class SimpleApp
 {
   public:
     // Handles a request or an answer. A request must be answered once with Response.
-    // Handles run one at a time, as callbacks do (tug/kvapp.h). If a handle of requests
-    // throws, the request is refused.
+    // Handles run one at a time, as callbacks do (tug/kvapp.h). If the handle of a
+    // request throws, the request is refused.
     using Handle = std::function<void(const SimpleData &, SimpleApp *)>;
 
     explicit SimpleApp(int app_id, int customer_id = 0) : SimpleApp()

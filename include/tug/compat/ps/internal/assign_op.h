@@ -31,7 +31,7 @@ template <typename T> inline void AssignFuncInt(const T &right, AssignOp op, T *
     else if (op == XOR)
         *left ^= right;
     else
-        LOG(FATAL) << "there is no operation " << op << " of these values";
+        LOG(FATAL) << "AssignOp " << op << " does not exist";
 }
 
 template <typename T, typename std::enable_if<std::is_integral<T>::value, int>::type = 0>
@@ -42,7 +42,7 @@ inline void assign_bits(const T &right, AssignOp op, T *left)
 template <typename T, typename std::enable_if<!std::is_integral<T>::value, int>::type = 0>
 inline void assign_bits(const T &, AssignOp op, T *)
 {
-    LOG(FATAL) << "there is no operation " << op << " of these values";
+    LOG(FATAL) << "AssignOp " << op << " needs integers";
 }
 
 template <typename T> inline void AssignFunc(const T &right, AssignOp op, T *left)

@@ -133,8 +133,8 @@ class Postoffice
         return found;
     }
 
-    // Throws the library's last error if rc is not 0. On another thread than the one that
-    // started the node it also writes the error to standard error, because thread pools
+    // Throws the library's last error if rc is not 0. On a thread other than the one that
+    // started the node, it also writes the error to standard error, because thread pools
     // often drop exceptions.
     static void check_of_thread(int rc)
     {
@@ -342,7 +342,7 @@ class Postoffice
         tug_node_options o = tug_node_options();
         tug_node *n = nullptr;
         // If `async` is false and the cluster has all its workers, tug_node_start waits a
-        // while for the place of a dead one (tug/kvapp.h).
+        // while for the place of a dead worker (tug/kvapp.h).
         o.async = !wait;
         int rc = tug_node_start(&n, &o);
         if (rc == TUG_OK)
@@ -404,8 +404,8 @@ class Postoffice
     {
         const uint64_t now = generation_;
         if (!changed_.wait_for(hold, longest_wait(), [&] { return generation_ != now; }))
-            throw Error("this process waits for its Finalize(" + std::to_string(last) +
-                        ") for too long");
+            throw Error("Finalize(" + std::to_string(last) +
+                        ") of this process has not ended within TUG_WAIT_SECONDS");
     }
     void close_node(std::unique_lock<std::mutex> &hold, bool do_barrier)
     {
@@ -413,8 +413,8 @@ class Postoffice
         me = started_.count(0) > 0 ? 0 : me;
         if (do_barrier &&
             !changed_.wait_for(hold, longest_wait(), [&] { return all_arrived(me); }))
-            throw Error("a customer of this process was started and has not called "
-                        "Finalize for too long");
+            throw Error("a customer of this process was started, but has not called "
+                        "Finalize within TUG_WAIT_SECONDS");
         stage_ = ENDING;
         ender_ = std::this_thread::get_id();
         changed_.wait(hold, [this] { return closing_ == 0; });
