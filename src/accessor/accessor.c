@@ -98,7 +98,7 @@ static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
     if (r->prior != 0 && a->count == ACCESSOR_NO_COUNT)
         return err_set(e, TUG_EDATA,
                        "group %u has a prior, which needs a column that counts the row's "
-                       "updates, but the row lacks it",
+                       "updates, but the row has no such column",
                        group);
     return 0;
 }

@@ -420,7 +420,7 @@ int entry_load(struct entry *x, const void *bytes, size_t n, struct err *e)
     if (strcmp(name, x->class->name) != 0)
         return err_set(e, TUG_EDATA,
                        "the save is of another entry policy than '%s'; use the policy "
-                       "that it was made with",
+                       "with which the save was made",
                        x->class->name);
     bytes = (const char *)bytes + ENTRY_NAME_MAX;
     n -= ENTRY_NAME_MAX;

@@ -93,23 +93,25 @@ int err_limit(struct err *e, int error)
                 "limit (ulimit -n)",
                 n);
     else if (error == ENFILE)
-        err_add(e,
-                "; this machine has as many files open as it may (sysctl fs.file-max): "
-                "end other programs");
+        err_add(e, "; this machine has reached its limit of open files (sysctl "
+                   "fs.file-max): end other programs");
     else if (error == EFBIG && limit_of(RLIMIT_FSIZE, &n))
-        err_add(e, "; a file may have %llu bytes here: raise that limit (ulimit -f)", n);
+        err_add(e,
+                "; a file may have at most %llu bytes here: raise that limit (ulimit -f)",
+                n);
     else if (error == ENOSPC || error == EDQUOT || error == EFBIG)
         err_add(e, "; free some space or write elsewhere");
     else if (error == EROFS)
         err_add(e, "; write elsewhere");
     else if (error == ENOMEM && limit_of(RLIMIT_AS, &n))
         err_add(e,
-                "; a process may use %llu MiB of address space here: raise that limit "
-                "(ulimit -v)",
+                "; a process may use at most %llu MiB of address space here: raise that "
+                "limit (ulimit -v)",
                 n >> 20);
     else if (error == EAGAIN && limit_of(RLIMIT_NPROC, &n))
         err_add(e,
-                "; an account may have %llu threads here: raise that limit (ulimit -u)",
+                "; an account may have at most %llu threads here: raise that limit "
+                "(ulimit -u)",
                 n);
     return e->code;
 }

@@ -90,8 +90,8 @@ static void look_at_version(struct examination *x, const char *name, const char 
 {
     if (strcmp(version, tug_version()) != 0)
         problem(x,
-                "%s is tug %s, this is tug %s: install the same version everywhere and "
-                "start the cluster again",
+                "%s runs tug %s, but this command is tug %s: install the same version "
+                "everywhere and start the cluster again",
                 name, version, tug_version());
 }
 
@@ -287,9 +287,9 @@ static void look_at_speed(struct examination *x, const json_t *s)
     }
     if (slowest != NULL && pieces >= RECENT_PIECES && least < SLOW_SHARE * most)
         problem(x,
-                "worker %.0f (%s) is slow: %.0f examples a second of late, the fastest "
-                "worker %.0f; look for other work on its machine ('top'), or a slow link "
-                "or disk",
+                "worker %.0f (%s) is slow: it trains on %.0f examples a second, and the "
+                "fastest worker on %.0f; look for other work on its machine ('top'), or "
+                "a slow link or disk",
                 tool_number(slowest, "rank"), tool_text(slowest, "host"), least, most);
 }
 
@@ -363,7 +363,7 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
         if (clock_ns() >= until) {
             problem(x,
                     "the nodes from number %zu on were not asked, because asking the "
-                    "ones before took %d s",
+                    "earlier nodes took %d s",
                     i, NODES_SECONDS);
             break;
         }

@@ -91,8 +91,7 @@ static int wait_until_left(struct tool *t, const struct drain_values *v, uint64_
         TRY(van_poll(t->side.van, now + ASK_AGAIN_NS, e));
         if (atomic_load(&node_interrupted))
             return err_set(e, TUG_EINTERRUPTED,
-                           "interrupted; the server is drained all "
-                           "the same");
+                           "interrupted; the cluster continues to drain the server");
         now = van_now(t->side.van);
         TRY(find_server(t, rank, v->node.connect_timeout, &node, e));
     }

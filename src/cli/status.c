@@ -87,7 +87,7 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
         return status_ask_loop(n, node, l);
     char why[128];
     snprintf(why, sizeof(why),
-             "it was not asked, because asking the loops before it took %d s",
+             "it was not asked, because asking the earlier loops took %d s",
              LOOPS_SECONDS);
     return json_pack("{s:s, s:O, s:O, s:O}", "error", why, "node",
                      json_object_get(node, "id"), "rank", json_object_get(node, "rank"),

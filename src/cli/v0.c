@@ -199,8 +199,9 @@ static int check_both(const struct v0_flag *f, int argc, char *const *argv, stru
         size_t n = strlen(f->to);
         if (strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, f->to, n) == 0 &&
             (argv[i][2 + n] == '=' || argv[i][2 + n] == '\0'))
-            return err_set(e, TUG_EUSAGE, "--%s is --%s here: give only one of these two",
-                           f->name, f->to);
+            return err_set(e, TUG_EUSAGE,
+                           "--%s means the same as --%s: give only one of them", f->name,
+                           f->to);
     }
     return 0;
 }

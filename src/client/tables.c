@@ -413,7 +413,8 @@ static bool take_rows(struct slice *s, const struct van_message *is)
         return false;
     if (bytes > w->room) {
         err_set(&s->request->why, TUG_ENOMEM,
-                "after %llu rows of table '%s' there is no memory here for more of them",
+                "this process has no memory for more rows of a table after %llu rows of "
+                "table '%s'",
                 (unsigned long long)w->rows, r->spec->config.name);
         return false;
     }

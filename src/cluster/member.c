@@ -254,7 +254,7 @@ static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
     if (is_somebody_else(m, msg)) {
         char why[ERR_TEXT_MAX];
         snprintf(why, sizeof(why),
-                 "the scheduler at %s takes node %u for node %u, so it is not the "
+                 "the scheduler at %s gives node %u the number %u, so it is not the "
                  "scheduler that the node joined; start the whole cluster again",
                  m->scheduler, m->who.id, msg->node);
         part(m);

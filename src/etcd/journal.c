@@ -108,8 +108,8 @@ static int state_of(struct etcd_journal *j, struct err *e)
     if (j->failed.code == 0 && etcd_now() > j->valid_until + clock_ns_of(j->o.patience))
         j->failed.code = err_set(
             &j->failed, TUG_EIO,
-            "etcd has not renewed the lease of this scheduler for %.0f s: does "
-            "it run, and has it a majority of its members?",
+            "etcd has not renewed the lease of this scheduler for %.0f s: is etcd "
+            "running, with a majority of its members?",
             j->o.patience);
     if (j->failed.code != 0)
         return err_copy(e, &j->failed);

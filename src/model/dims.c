@@ -10,9 +10,8 @@ int model_check_dims_by_field(const struct model_ops *ops, struct err *e)
     if (ops->dims_by_field)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "--dims: model %s has no vectors, or multiplies those of fields with "
-                   "each other, which takes one length: use mlp, wide_deep or dcn, or "
-                   "--dim",
+                   "--dims: model %s has no vectors, or multiplies them with each other, "
+                   "so they need one length: use mlp, wide_deep or dcn, or --dim",
                    ops->name);
 }
 

@@ -191,7 +191,7 @@ static void test_refused(void **state)
     static const char *const names[] = {"lr", "fm", "ffm", "deepfm"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct model_options o = options_of(names[i], RULE_ADAGRAD);
-        refused(&o, "which takes one length");
+        refused(&o, "so they need one length");
     }
     struct model_options good = options_of("dcn", RULE_ADAGRAD), o;
     o = good, o.dims[1].field = FIELDS;

@@ -200,7 +200,8 @@ const struct metric metrics[] = {
     ROW("tug_moves_failed_total", OWN, "moving.moves_failed", COUNTER,
         "Moves of partitions that were given up."),
     ROW("tug_move_longest_stop_seconds", OWN, "moving.longest_stop_seconds", GAUGE,
-        "Longest time for which a partition stopped since moves were last planned."),
+        "Longest time for which a moving partition was stopped, since moves were last "
+        "planned."),
     ROW("tug_node_up", NODE, "alive", GAUGE, "1 while the node is alive."),
     ROW("tug_node_left", NODE, "left", GAUGE,
         "1 if the node has left after finishing its work."),

@@ -424,8 +424,8 @@ static void names_a_disk_without_room_for_a_save(void **state)
     "'free_bytes': " free "}], 'run': {'state': 'training', 'pass': 1, 'passes': 2, "    \
     "'saves': {'made': 1, 'last': {'bytes': 39e6}}}}"
     verdict_is(SAVED_OF("30e6"), false,
-               "the disk of saves (/d) has no room for the next one: 30.0 MB are free, "
-               "the last one took 39.0 MB");
+               "the disk of saves (/d) has no room for the next save: 30.0 MB are free, "
+               "the last save took 39.0 MB");
     verdict_is(SAVED_OF("50e6"), true, "training");
     has(main_of(SAVED_OF("80e6"), NULL),
         "<td class=\"n\">20.0 %</td><td class=\"n\">39.0 MB</td><td class=\"n\">2</td>");

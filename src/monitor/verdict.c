@@ -106,8 +106,8 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
                     path, text_bytes(left, text));
         else if (left < save && strcmp(what, "saves") == 0)
             PROBLEM(v,
-                    "the disk of saves (%.100s) has no room for the next one: %s are "
-                    "free, the last one took %s",
+                    "the disk of saves (%.100s) has no room for the next save: %s are "
+                    "free, the last save took %s",
                     path, text_bytes(left, text), text_bytes(save, size));
     }
 }

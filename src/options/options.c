@@ -270,9 +270,8 @@ static int take_operand(struct options *o, const char *before, const char *word,
         TRY(option_check_value(o->table, before, word, e));
     if (takes_program(o->table))
         return err_set(e, TUG_EUSAGE,
-                       "'%.200s' is not an option: put a program and its arguments "
-                       "behind '--'; 'tug %s "
-                       "--help' shows the usage",
+                       "'%.200s' is not an option: put a program and its arguments after "
+                       "'--'; 'tug %s --help' shows the usage",
                        word, o->table->command);
     if (!o->table->operands && option_find(o->table, "data", 4) < o->table->n_options)
         return err_set(e, TUG_EUSAGE,

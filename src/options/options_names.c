@@ -387,8 +387,8 @@ int option_unknown(const struct option_table *t, const char *prefix, const char 
     const struct option_table *train = option_family_find(t, "train");
     if (train != NULL && train != t && option_find(train, name, len) != OPTION_NONE)
         return err_set(e, TUG_EUSAGE,
-                       "%sthere is no option '%s%.*s' of tug %s, only of tug train",
-                       prefix, dashes, n, name, t->command);
+                       "%s'tug %s' has no option '%s%.*s', only 'tug train' has it",
+                       prefix, t->command, dashes, n, name);
     return err_set(e, TUG_EUSAGE,
                    "%sthere is no option '%s%.*s'; 'tug %s --help' lists them all",
                    prefix, dashes, n, name, t->command);

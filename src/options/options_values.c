@@ -212,12 +212,11 @@ int option_check_value(const struct option_table *t, const char *before, const c
                                  : parse_choice(opt, word, &choice))
         return err_set(e, TUG_EUSAGE, "unexpected argument '%.200s'; write %s=%.200s",
                        word, before, word);
-    return opt->kind == OPTION_FLAG
-               ? 0
-               : err_set(e, TUG_EUSAGE,
-                         "unexpected argument '%.200s'; %s takes a value behind '=', and "
-                         "it is one of: %s",
-                         word, before, opt->choices);
+    return opt->kind == OPTION_FLAG ? 0
+                                    : err_set(e, TUG_EUSAGE,
+                                              "unexpected argument '%.200s'; %s takes a "
+                                              "value after '=', and the values are: %s",
+                                              word, before, opt->choices);
 }
 
 static int list_add(struct options *o, size_t i, const char *text, struct err *e)

@@ -152,7 +152,7 @@ static void training_chart(struct page *page, const struct report_run *runs, siz
             c.marked = report_is_interrupted(result) ? "best" : "kept";
         }
         if (n == 1)
-            plot_course(&p, result, metric, "training, as it went", 5);
+            plot_course(&p, result, metric, "training, within passes", 5);
         size_t before = p.n;
         plot_passes(&p, result, metric, true, n == 1 ? "validation" : runs[i].name,
                     n == 1 ? 1 : (unsigned)i);
@@ -293,7 +293,7 @@ static void lift_chart(struct page *page, const struct report_run *runs, size_t 
     }
     struct svg_chart c = {.title = "Lift",
                           .x = "tenths of the examples, highest predictions first",
-                          .y = "share of positives, relative to all",
+                          .y = "share of positives / overall share",
                           .x_from = 0,
                           .x_to = 10.5,
                           .y_to = NAN,

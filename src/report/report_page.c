@@ -165,12 +165,11 @@ static void training(struct page *p, const struct report_run *run)
             "validation AUC|seconds, with reading and validation|better than before",
             .open = json_array_size(history) <= 12});
     html_table(p, json_object_get(run->result, "course"), "/course",
-               &(struct html_table){
-                   "Points within passes",
-                   "pass examples loss auc window_loss window_auc",
-                   "pass|examples|loss since the pass began|AUC|loss since the point "
-                   "before|AUC",
-                   false});
+               &(struct html_table){"Points within passes",
+                                    "pass examples loss auc window_loss window_auc",
+                                    "pass|examples|loss since the pass began|AUC|loss "
+                                    "since the previous point|AUC",
+                                    false});
 }
 
 static void scores(struct page *p, const struct report_run *run)
@@ -244,15 +243,14 @@ static void columns(struct page *p, const json_t *result)
         return;
     double most = importance_of(json_array_get(all, 0));
     bool ranks = json_is_number(json_object_get(json_array_get(all, 0), "auc_drop"));
-    html_add(
-        p,
-        "<h2>What columns are worth</h2>\n<p class=\"soft\">%s if every example gets "
-        "the column's values of another, random example. A value is unknown if the "
-        "model has not learnt it.</p>\n"
-        "<div class=\"card scroll\"><table><thead><tr><th>column</th><th>%s</th><th>"
-        "</th><th>%s</th><th>unknown values</th></tr></thead><tbody>\n",
-        ranks ? "The fall of AUC and the rise of logloss" : "The rise of the loss",
-        ranks ? "AUC lost" : "", ranks ? "rise of logloss" : "rise of the loss");
+    html_add(p,
+             "<h2>Importance of columns</h2>\n<p class=\"soft\">%s if every example gets "
+             "the column's values of another, random example. A value is unknown if the "
+             "model has not learnt it.</p>\n<div class=\"card "
+             "scroll\"><table><thead><tr><th>column</th><th>%s</th><th></th><th>%s</"
+             "th><th>unknown values</th></tr></thead><tbody>\n",
+             ranks ? "The fall of AUC and the rise of logloss" : "The rise of the loss",
+             ranks ? "AUC lost" : "", ranks ? "rise of logloss" : "rise of the loss");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *one = json_array_get(all, i);
         double share = most > 0 ? fmax(0, importance_of(one) / most) : 0;

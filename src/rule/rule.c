@@ -100,13 +100,13 @@ static const struct rule_info rules[RULE_KINDS] = {
                                  .decay = 0.01f}},
     [RULE_ADAM_D2SUM] =
         {.name = "adam-d2sum",
-         .about = "momentum over the mean of squares of a long past; for dense blocks",
+         .about = "momentum over a slowly decaying mean of squares; for dense blocks",
          .takes = "lr l1 l2 prior beta beta1 beta2",
          .per_weight = 3,
          .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta1 = 0.99f, .beta2 = 0.9999f}},
     [RULE_FTRL_GROUP] = {.name = "ftrl-group",
                          .aliases = "group-ftrl",
-                         .about = "ftrl whose l21 makes a whole vector zero together",
+                         .about = "ftrl with l21, which sets whole vectors to zero",
                          .takes = "lr l1 l2 l21 prior beta",
                          .per_weight = 2,
                          .defaults = {.lr = 0.1f, .beta = 1},
@@ -270,8 +270,8 @@ int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err 
         return err_set(e, TUG_EUSAGE, "update rule '%s' has no function", name);
     if (info->defaults.dense || info->defaults.unscaled)
         return err_set(e, TUG_EUSAGE,
-                       "update rule '%s' is %s by default, which only a table's settings "
-                       "may ask for",
+                       "update rule '%s' is %s by default, but only a table's settings "
+                       "may choose that",
                        name, info->defaults.dense ? "dense" : "unscaled");
     if (n_own == RULE_MAX - RULE_KINDS)
         return err_set(

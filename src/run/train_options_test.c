@@ -254,8 +254,8 @@ static void resume_takes_its_word_behind_an_equals_sign(void **state)
         {"auto", "unexpected argument 'auto'; write --resume=auto"},
         {"true", "unexpected argument 'true'; write --resume=true"},
         {"model",
-         "unexpected argument 'model'; --resume takes a value behind '=', and it "
-         "is one of: no yes auto"},
+         "unexpected argument 'model'; --resume takes a value after '=', and the "
+         "values are: no yes auto"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(guesses) / sizeof(*guesses); i++) {

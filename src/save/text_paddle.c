@@ -53,9 +53,9 @@ int text_paddle_check(const struct store *s, struct err *e)
         uint32_t n = paddle_state(r, a->groups[g].n);
         if (n == UINT32_MAX)
             return err_set(e, TUG_EUSAGE,
-                           "rule %s has no counterpart in Paddle: give the table the one "
-                           "that it had there, of sgd, adagrad-shared, adagrad-std, "
-                           "adagrad-v2, adam, adam-shared",
+                           "rule %s has no counterpart in Paddle: give the table the "
+                           "rule that it had in Paddle: sgd, adagrad-shared, "
+                           "adagrad-std, adagrad-v2, adam or adam-shared",
                            rule_info(r->kind)->name);
         if (is_wide(a) && n != 1)
             return err_set(

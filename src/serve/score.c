@@ -54,7 +54,7 @@ int score_enter(struct served *s, struct served_reader **ret, struct err *e)
 {
     struct served_reader *r = served_enter(s);
     if (r == NULL)
-        return err_set(e, TUG_EUSAGE, "more than %d threads score by one model at once",
+        return err_set(e, TUG_EUSAGE, "more than %d threads score with one model at once",
                        SERVED_READERS);
     int rc = r->scratch == NULL ? open_scratch(s, r, e) : 0;
     if (rc == 0)

@@ -80,12 +80,11 @@ static int check_passes(const struct run *r, struct err *e)
     uint32_t most = WIRE_BYTES_MAX / PASS_BYTES / labels;
     if (r->config->epochs <= most)
         return 0;
-    return err_set(
-        e, TUG_EUSAGE,
-        "--epochs %u: a scheduler with --state, which tug launch --restart role gives "
-        "it, keeps the history of at most %u passes; give fewer, or leave out that "
-        "option",
-        r->config->epochs, most);
+    return err_set(e, TUG_EUSAGE,
+                   "--epochs %u: a scheduler with --state, as of tug launch --restart "
+                   "role, keeps the history of at most %u passes; give fewer passes, or "
+                   "leave out --state or --restart role",
+                   r->config->epochs, most);
 }
 
 int driver_note(struct run *r, uint64_t pass, const struct train_result *result,

@@ -84,8 +84,8 @@ int address_parse(struct address *ret, const char *text, struct err *e)
     snprintf(ret->name, sizeof ret->name, "%.*s", (int)shown, text);
     printable_make(ret->name);
     if (host_len == 0)
-        return err_set(e, TUG_EUSAGE, "'%s' has no %s behind %s://", ret->name,
-                       s->host_is, s->name);
+        return err_set(e, TUG_EUSAGE, "'%s' has no %s after %s://", ret->name, s->host_is,
+                       s->name);
     for (const char *p = ret->host; *p != '\0'; p++)
         if (*p <= ' ' || *p >= 0x7f || strchr("\\%\"<>^`{|}", *p) != NULL)
             return err_set(e, TUG_EUSAGE, "'%s' has a '%c' in the name of the host",

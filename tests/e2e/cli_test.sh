@@ -80,7 +80,7 @@ says err 'must be given together'
 run 2 synth --rows 3 --out x stray
 says err "unexpected argument 'stray'"
 run 2 launch --workers 2 python3 x.py
-says err "'python3' is not an option: put a program and its arguments behind '--'"
+says err "'python3' is not an option: put a program and its arguments after '--'"
 run 2 launch -n 2 -s 1 python3 x.py
 says err "3 problems: (1) there is no option '-n'; did you mean '--workers'?"
 says err "(2) there is no option '-s'; did you mean '--servers'? (3) 'python3' is not"

@@ -154,7 +154,7 @@ static void inserted_and_missing(void **state)
     tug_ends(2, "eval --from model --data test.csv --drop city");
     e2e_says("--drop 'city', but the model was trained with that column");
     tug_ends(2, "eval --from model --data test.csv --missing NA");
-    e2e_says("there is no option '--missing' of tug eval, only of tug train");
+    e2e_says("'tug eval' has no option '--missing', only 'tug train' has it");
     tug_ends(3, "eval --from model --data test.csv --columns click,city,shop,age,id");
     e2e_says("remove the line, or leave --columns out");
     tug_ends(2, "eval --from model --data test.csv --format criteo");

@@ -83,7 +83,7 @@ static void forms_of_an_address(void **state)
     setenv("TUG_CLUSTER", "other", 1);
     struct tug_client *c;
     assert_int_not_equal(open_client(&c, true, CLUSTER_PATIENCE), 0);
-    if (strstr(tug_last_error(), "not yours") == NULL)
+    if (strstr(tug_last_error(), "not of your cluster") == NULL)
         cluster_fail("%s", tug_last_error());
     unsetenv("TUG_CLUSTER");
     tug_ends(0, "stop --cluster lib --scheduler 127.0.0.1:%u", port);

@@ -185,7 +185,7 @@ static void sentences(void **state)
         {"--use_gpu --test_period=5 --num_passes",
          "(2) --test_period=5 is not supported: --valid is scored"},
         {"--num_passes=1 --epochs=2",
-         "--num_passes is --epochs here: give only one of these two"},
+         "--num_passes means the same as --epochs: give only one of them"},
         {"--trainer_id=-1", "--trainer_id: '-1' is not a whole number"},
         {"--local=0 --trainer_id=2 --num_gradient_servers=2", "trainers count from 0"},
         {"--pservers=a", "give --local=0 to join servers"},

@@ -100,7 +100,7 @@ class Fleet(Named, Others):
         self._optimizer: Any = None  # the result of the last distributed_optimizer
 
     def __getattr__(self, name: str) -> Any:
-        """Returns classes such as fleet.DistributedStrategy, since Paddle 2's fleet is a module."""
+        """Returns classes such as fleet.DistributedStrategy, because Paddle 2's fleet is a module."""
         from tug import fleet as module
         if name in module.__all__:
             return getattr(module, name)

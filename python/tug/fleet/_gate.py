@@ -1,7 +1,7 @@
 """The gate of a run, at which workers wait until server 0 opens it. Server 0 opens it by writing a note that names the
 save which the run begins with. In the same table each worker may leave a note when it leaves (_asked.py).
 
-A note is a head row and rows of JSON behind it. The head's first float is 1 once the note is complete, the second is
+A note is a head row and rows of JSON after it. The head's first float is 1 once the note is complete, the second is
 the number of JSON bytes. The rows hold two bytes in each float.
 
 SPDX-License-Identifier: Apache-2.0

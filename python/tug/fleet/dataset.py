@@ -93,7 +93,7 @@ class DatasetBase(Named):
     _desc = desc
 
     def __getattr__(self, name: str) -> Any:
-        """Returns the setter without an underscore, since Paddle 2 has setters with one."""
+        """Returns the setter without an underscore, because Paddle 2 has setters with one."""
         if name.startswith("_set_") and hasattr(type(self), name[1:]):
             return getattr(self, name[1:])
         return super().__getattr__(name[1:] if name.startswith("_set_") else name)

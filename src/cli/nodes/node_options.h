@@ -86,8 +86,9 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
 #define NODE_ADVERTISE_OPTION                                                            \
     "advertise", STRING_AT(node.advertise, "HOST[:PORT]"),                               \
-        "address at which other processes reach this one, if it differs from its own: "  \
-        "behind NAT, in a container (further loops use the following ports)"
+        "address at which other processes reach this process, if it differs from the "   \
+        "address of this machine: behind NAT, in a container (further loops use the "    \
+        "following ports)"
 
 #define NODE_MEMBER_HOST                                                                 \
     "address of this machine (default: loopback, or if the scheduler is on another "     \

@@ -249,8 +249,8 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
     if (m->cluster != s->o.cluster) {
         char text[ERR_TEXT_MAX];
         snprintf(text, sizeof(text),
-                 "this is cluster %016" PRIx64
-                 "'s scheduler at %s, not yours (%016" PRIx64
+                 "this is the scheduler of cluster %016" PRIx64
+                 " at %s, not of your cluster (%016" PRIx64
                  "); check the names and addresses of the clusters",
                  s->o.cluster, s->address, m->cluster);
         turn_away(s, l, TUG_EUSAGE, text);

@@ -700,8 +700,9 @@ static void test_other_cluster(void **state)
     guest_open();
     guest_say_hello(CLUSTER + 1);
     assert_int_equal(guest.type, MSG_ERROR);
-    assert_non_null(strstr(guest.text, "this is cluster 000000000000004d's scheduler at "
-                                       "sim://scheduler, not yours"));
+    assert_non_null(strstr(guest.text,
+                           "this is the scheduler of cluster 000000000000004d "
+                           "at sim://scheduler, not of your cluster"));
     assert_true(guest.closed);
     guest_close();
 }

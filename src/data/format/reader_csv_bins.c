@@ -224,12 +224,12 @@ static int no_numbers(const struct look *k, const char *column, const char *name
     if (k->bad.code != 0)
         return err_set(e, TUG_EDATA, "%s:%" PRIu64 ": %s", name, first + k->bad_line,
                        k->bad.text);
-    return err_set(
-        e, TUG_EDATA,
-        "%s: the bins of column '%s' (--numeric) are computed from its numbers "
-        "in the first lines, but the first %" PRIu64 " line%s no number there: leave out "
-        "the bins, or give first a file that begins with numbers there",
-        name, shown.text, k->lines, k->lines == 1 ? " has" : "s have");
+    return err_set(e, TUG_EDATA,
+                   "%s: the bins of column '%s' (--numeric) are computed from its "
+                   "numbers in the first lines, but the first %" PRIu64
+                   " line%s no number there: leave out the bins, or give a file first "
+                   "that begins with numbers in this column",
+                   name, shown.text, k->lines, k->lines == 1 ? " has" : "s have");
 }
 
 static int add_edges(struct look *k, const char *name, uint64_t first, struct err *e)

@@ -75,8 +75,7 @@ static int adopt_own(struct multislot *m, struct err *e)
     if (s->columns == 0 && m->text == NULL)
         return err_set(
             e, TUG_EUSAGE,
-            "multislot data needs --slots, what its lines hold, such as \"label:label, "
-            "user:ids, price:dense[3]\"");
+            "multislot data needs --slots, the names and types of the slots in a line, such as \"label:label, user:ids, price:dense[3]\);
     if (s->columns == 0)
         TRY(multislot_parse(m->text, s, e));
     TRY(multislot_take(s, &m->slots, e));
@@ -196,8 +195,8 @@ static int bad_count(const struct slot *s, const char *p, const char *end, struc
     if (len == 0)
         return err_set(e, TUG_EDATA, "the line ends before slot '%s'", name_of(s).text);
     return err_set(e, TUG_EDATA,
-                   "slot '%s' begins with '%s', not with the number of its values: its "
-                   "count, or one before it, does not fit the line",
+                   "slot '%s' begins with '%s', not with the number of its values: the "
+                   "count of this slot or of an earlier one does not fit the line",
                    name_of(s).text, show(p, len).text);
 }
 

@@ -55,7 +55,7 @@ static int take_table(struct tug_fleet *f, const struct tug_fleet_table *from,
         if (f->tables[i].number == from->number ||
             strcmp(f->tables[i].name, from->name) == 0)
             return err_set(e, TUG_EUSAGE,
-                           "table %u '%.100s': another one has this number or name",
+                           "table %u '%.100s': another table has this number or name",
                            from->number, from->name);
     struct fleet_table *t = &f->tables[f->n_tables++];
     size_t n = strlen(from->name) + strlen(settings) + sizeof("name=;");
@@ -322,11 +322,10 @@ static int node_options(struct tug_fleet *f, const char *ip, uint16_t port,
     uint16_t own = 0;
     TRY(route_split(r->scheduler, host, sizeof(host), &own, e));
     if ((ip != NULL && strcmp(ip, host) != 0) || (port != 0 && port != own))
-        return err_set(
-            e, TUG_EUSAGE,
-            "the first server listens at %s, where the others look for it, and "
-            "not at %s:%u",
-            r->scheduler, ip != NULL ? ip : host, port != 0 ? port : own);
+        return err_set(e, TUG_EUSAGE,
+                       "the first server must listen at %s, where the other processes "
+                       "connect to it, not at %s:%u",
+                       r->scheduler, ip != NULL ? ip : host, port != 0 ? port : own);
     ret->port = 0;
     return 0;
 }
@@ -466,7 +465,9 @@ static int fleet_join(struct tug_fleet *f)
     TRY(check_counts(f));
     if (r->rank >= workers)
         return err_set(last_error(), TUG_EUSAGE,
-                       "this is worker %u, and the run has %u workers", r->rank, workers);
+                       "this worker has the index %u, but the run has only %u workers, "
+                       "counted from 0",
+                       r->rank, workers);
     r->workers = workers;
     r->servers = f->roles->alone ? 1 : tug_client_servers(f->client);
     TRY(make_tables(f, f->client));

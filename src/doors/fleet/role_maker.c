@@ -102,7 +102,7 @@ static int endpoints_of(struct endpoints *ret, const char *const *list, size_t n
     size_t bytes = 1, at = 0;
     for (size_t i = 0; i < n; i++) {
         if (list[i] == NULL || strpbrk(list[i], ",; ") != NULL || list[i][0] == '\0')
-            return err_set(e, TUG_EUSAGE, "%s: number %zu is not HOST:PORT", what, i);
+            return err_set(e, TUG_EUSAGE, "%s: endpoint %zu is not HOST:PORT", what, i);
         bytes += strlen(list[i]) + 1;
     }
     char *text = mem_alloc(bytes);

@@ -297,12 +297,12 @@ static int too_long(struct tug_app *a, uint32_t timestamp, double seconds, struc
         if (p->answered)
             continue;
         if (p->peer != NULL && p->number == 0 && kv_peer_is_full(p->peer))
-            return err_set(e, TUG_EIO,
-                           "request %u of app %u waited %.3g s to be sent: %s has not "
-                           "answered an earlier one, and only the %d requests from the "
-                           "oldest unanswered one on may be under way",
-                           timestamp, a->app, seconds, kv_node_name(n, p->node, name),
-                           KV_WINDOW);
+            return err_set(
+                e, TUG_EIO,
+                "request %u of app %u waited %.3g s to be sent: %s has not answered an "
+                "earlier request, and at most %d requests, counted from the oldest one "
+                "without an answer, may be in flight",
+                timestamp, a->app, seconds, kv_node_name(n, p->node, name), KV_WINDOW);
         return err_set(e, TUG_EIO, "%s has not answered request %u of app %u for %.3g s",
                        kv_node_name(n, p->node, name), timestamp, a->app, seconds);
     }

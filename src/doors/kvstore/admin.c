@@ -12,7 +12,7 @@ static int check_bytes(const struct kvs_job *j, size_t n, struct err *e)
 {
     if (j->n_bytes == n)
         return 0;
-    return err_set(e, TUG_EDATA, "request %d has %zu bytes where %zu belong", j->cmd,
+    return err_set(e, TUG_EDATA, "request %d has %zu bytes instead of %zu", j->cmd,
                    j->n_bytes, n);
 }
 

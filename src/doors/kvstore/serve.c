@@ -41,7 +41,7 @@ static int check_size(const struct rest *r, size_t bytes, struct err *e)
 {
     if (r->n == kvs_padded(bytes, 4))
         return 0;
-    return err_set(e, TUG_EDATA, "a request has %zu bytes of elements where %zu belong",
+    return err_set(e, TUG_EDATA, "a request has %zu bytes of elements instead of %zu",
                    r->n, bytes);
 }
 

@@ -542,10 +542,10 @@ int tug_model_train(struct tug_model *m, const struct tug_data *data,
     if (!m->trains) {
         given_rows_forget(data);
         given_rows_forget(valid);
-        return model_end(m, err_set(e, TUG_EUSAGE,
-                                    "the model was loaded without options, and so cannot "
-                                    "be trained: load it with those that it was trained "
-                                    "with"));
+        return model_end(
+            m, err_set(e, TUG_EUSAGE,
+                       "the model was loaded without options, so it cannot be trained: "
+                       "load it with the options with which it was trained"));
     }
     struct training *t = open_training(m);
     if (t == NULL)

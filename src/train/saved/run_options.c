@@ -572,6 +572,6 @@ int run_options_agree(const struct train_config *c, const char *text, size_t n,
                : err_set(e, TUG_EUSAGE,
                          "this process sees no save in --%s %.60s, from which the others "
                          "take options that are left out; the run was started with%s: "
-                         "give it access to the save, or give it these options",
+                         "give this process access to the save, or these options",
                          unseen, unseen[0] == 'o' ? c->out : c->init_from, d.text);
 }
