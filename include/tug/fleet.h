@@ -23,7 +23,7 @@
 // sentence. All may return TUG_EUSAGE for a call in the wrong role or at the wrong time,
 // an unknown table or an invalid mode, and TUG_ENOMEM. Functions that ask servers or wait
 // may also return TUG_EIO if a server has died, the run has ended, or the wait took too
-// long (the sentence names the awaited process), and TUG_EINTERRUPTED (see
+// long (tug_last_error names the awaited process), and TUG_EINTERRUPTED (see
 // tug_interrupt_by). Results (`ret`) are set only if the code is 0.
 //
 // Waits: each wait takes at most wait_seconds of the options, or TUG_WAIT_SECONDS (600).
@@ -83,7 +83,7 @@ struct tug_role_maker_options {
 };
 // Makes a role maker from these options. TUG_EUSAGE if the role is invalid, an endpoint
 // is invalid or listed twice, current_id is too high, or the options of a server, or of
-// one of several workers, have no server endpoints; the sentence names the mistake.
+// one of several workers, have no server endpoints.
 TUG_API int tug_role_maker_user(struct tug_role_maker **ret,
                                 const struct tug_role_maker_options *o);
 // Frees a role maker. A fleet that was opened with it has a copy. NULL is fine.
@@ -142,7 +142,7 @@ TUG_API int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_option
 // call tug_fleet_stop_worker first. NULL is fine.
 TUG_API void tug_fleet_close(struct tug_fleet *f);
 
-// Return facts about the run and this process. Indexes count from 0.
+// These functions return facts about the run and this process. Indexes count from 0.
 // tug_fleet_worker_index is UINT32_MAX on servers and schedulers; tug_fleet_server_index
 // is UINT32_MAX on workers and schedulers. If a worker does not know the number of
 // workers, tug_fleet_worker_num is 0 until tug_fleet_init_worker. Endpoints are
@@ -204,11 +204,12 @@ TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 // arrays go through the scheduler, at most 64 KiB at a time, and should be small.
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
-// Combine the n numbers of each worker with those of the other workers: values[i] becomes
-// the sum, the maximum or the minimum of all workers' values[i]. The values are combined
-// in the order of the workers' indexes, so all workers get the same bits; on failure the
-// values stay unchanged. tug_fleet_all_reduce_whole does the same for integers.
-// TUG_EUSAGE if n differs between workers, or an integer sum does not fit 64 bits.
+// These functions combine the n numbers of each worker with those of the other workers:
+// values[i] becomes the sum, the maximum or the minimum of all workers' values[i]. The
+// values are combined in the order of the workers' indexes, so all workers get the same
+// bits; on failure the values stay unchanged. tug_fleet_all_reduce_whole does the same
+// for integers. TUG_EUSAGE if n differs between workers, or an integer sum does not fit
+// 64 bits.
 TUG_API int tug_fleet_all_reduce(struct tug_fleet *f, double *values, size_t n,
                                  enum tug_fleet_reduce how);
 TUG_API int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, size_t n,
@@ -235,20 +236,20 @@ enum tug_fleet_mode {
     TUG_FLEET_DAY = 3   // every row, all state; then the day ends (tug_day)
 };
 
-// Save all tables of the fleet, or one table: the servers write them below
-// `dirname`, which must lie where tug_save requires it. All workers may call them:
-// worker 0 asks for the save, waits for it and gets its errors; the other workers
-// return at once. `ret_path` (may be NULL) becomes the path of the save; at workers
-// other than worker 0 it becomes "".
+// These functions save all tables of the fleet, or one table: the servers write them
+// below `dirname`, which must lie where tug_save requires it. All workers may call them:
+// worker 0 asks for the save, waits for it and gets its errors; the other workers return
+// at once. `ret_path` (may be NULL) becomes the path of the save; at workers other than
+// worker 0 it becomes "".
 TUG_API int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,
                                         enum tug_fleet_mode mode,
                                         char ret_path[TUG_PATH_MAX]);
 TUG_API int tug_fleet_save_one_table(struct tug_fleet *f, uint32_t table,
                                      const char *dirname, enum tug_fleet_mode mode,
                                      char ret_path[TUG_PATH_MAX]);
-// Clear all tables, or one table, and load the rows of a save (see tug_load). All workers
-// call these functions and wait; worker 0 asks for the load, and all workers return its
-// error. (Paddle: load_model, load_one_table.)
+// These functions clear all tables, or one table, and load the rows of a save (see
+// tug_load). All workers call them and wait; worker 0 asks for the load, and all workers
+// return its error. (Paddle: load_model, load_one_table.)
 TUG_API int tug_fleet_load_model(struct tug_fleet *f, const char *dirname);
 TUG_API int tug_fleet_load_one_table(struct tug_fleet *f, uint32_t table,
                                      const char *dirname);
@@ -275,16 +276,17 @@ TUG_API int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table,
 // (tug_dump).
 TUG_API int tug_wrapper_recv_and_save_model(struct tug_fleet *f, uint32_t table,
                                             const char *file);
-// Set and get all variables of a dense table, one after the other, n floats in all. The
-// push replaces the values, whatever the table's rule is. TUG_EUSAGE if the table is not
-// dense, or n is not the size of its variables.
+// These functions set and get all variables of a dense table. `values` has the variables
+// one after the other, n floats in all. The push replaces the variables' values, whatever
+// the table's rule is. TUG_EUSAGE if the table is not dense, or n is not the size of its
+// variables.
 TUG_API int tug_wrapper_push_dense_params(struct tug_fleet *f, uint32_t table,
                                           const float *values, size_t n);
 TUG_API int tug_wrapper_pull_dense_params(struct tug_fleet *f, uint32_t table,
                                           float *values, size_t n);
-// Get the servers' statistics of a sparse table (tug_table_stat), and shrink a sparse
-// table, with `threshold` as in tug_fleet_shrink; *ret_removed (may be NULL) becomes the
-// number of rows removed. TUG_EUSAGE if the table is dense.
+// These functions get the servers' statistics of a sparse table (tug_table_stat), and
+// shrink a sparse table, with `threshold` as in tug_fleet_shrink; *ret_removed (may be
+// NULL) becomes the number of rows removed. TUG_EUSAGE if the table is dense.
 TUG_API int tug_wrapper_sparse_table_stat(struct tug_fleet *f, uint32_t table,
                                           struct tug_table_stats *ret);
 TUG_API int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table,

@@ -16,7 +16,7 @@
 // Errors: functions return 0 or a code of tug/tug.h; tug_last_error() is the sentence.
 // Besides the codes listed with a function, each may return TUG_ENOMEM. Functions that
 // send or wait return the cluster's code once the cluster has ended. Functions that wait
-// return TUG_EIO after the node's wait_seconds (the sentence names the awaited nodes),
+// return TUG_EIO after the node's wait_seconds (tug_last_error names the awaited nodes),
 // and TUG_EINTERRUPTED if the program interrupts them (tug_interrupt_by). Only servers
 // and the scheduler wait without a limit, in tug_node_finalize, as long as there are
 // workers. Ownership: the memory of arguments belongs to the caller and is read during
@@ -86,10 +86,10 @@ struct tug_node_options {
 
 // Joins the cluster and waits until all servers and workers have joined (ps::Start). In
 // the scheduler's process the call also starts the scheduler. `o` may be NULL. TUG_EUSAGE
-// if variables are missing (the sentence names all), if the cluster was started for other
-// numbers of servers and workers, or if it has all its workers already (this error comes
-// after 3 x dead_seconds + 5 seconds, in which the process waits for the place of a dead
-// worker); TUG_EIO if the scheduler cannot be reached in time.
+// if variables are missing (tug_last_error names all of them), if the cluster was started
+// for other numbers of servers and workers, or if it has all its workers already (this
+// error comes after 3 x dead_seconds + 5 seconds, in which the process waits for the
+// place of a dead worker); TUG_EIO if the scheduler cannot be reached in time.
 TUG_API int tug_node_start(struct tug_node **ret, const struct tug_node_options *o);
 
 // Waits until all servers and workers have joined, which tug_node_start does itself
@@ -108,12 +108,12 @@ TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
 // function may close customers.
 TUG_API int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
-// Return this node's role, id and rank, and the numbers of servers and workers
-// (ps::IsWorker, MyRank, NumServers and so on). Ids are ps-lite's: 1 for the scheduler, 8
-// + 2 r for the server of rank r, 9 + 2 r for the worker of rank r. Ranks count from 0
-// within a role. The numbers of servers and workers are those with which the cluster was
-// started; before all nodes have joined, they are those of this process's options or
-// environment.
+// These functions return this node's role, id and rank, and the numbers of servers and
+// workers (ps::IsWorker, MyRank, NumServers and so on). Ids are ps-lite's: 1 for the
+// scheduler, 8 + 2 r for the server of rank r, 9 + 2 r for the worker of rank r. Ranks
+// count from 0 within a role. The numbers of servers and workers are those with which the
+// cluster was started; before all nodes have joined, they are those of this process's
+// options or environment.
 TUG_API int tug_node_role(const struct tug_node *n); // one of enum tug_group
 TUG_API uint32_t tug_node_id(struct tug_node *n);    // 0 before this node has joined
 TUG_API uint32_t tug_node_rank(struct tug_node *n);

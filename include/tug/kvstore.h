@@ -24,17 +24,17 @@
 // Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the
 // sentence. Besides the codes listed with a function, each may return TUG_ENOMEM;
 // TUG_EUSAGE if a key has not been made or is of the other kind (number or name), or an
-// array has another number of elements (the sentence names the key); and the code with
+// array has another number of elements (tug_last_error names the key); and the code with
 // which the cluster ended, if it has ended. If a push fails after it was sent, the next
 // call for its key, or tug_kvstore_wait, returns the error. After an error a pull may
 // have written to its arrays.
 //
 // Waits: in a cluster most calls wait for servers; a push waits only for the previous push
 // to the same keys. After wait_seconds of the node's options (TUG_WAIT_SECONDS, 600) a
-// call returns TUG_EIO, and the sentence names the process that it waited for; if the
-// program interrupts it (tug_interrupt_by), it returns TUG_EINTERRUPTED. After either
-// error the store can only be closed, because answers may still arrive: each later call
-// returns the same error.
+// call returns TUG_EIO, and tug_last_error names the awaited process; if the program
+// interrupts it (tug_interrupt_by), it returns TUG_EINTERRUPTED. After either error the
+// store can only be closed, because answers may still arrive: each later call returns the
+// same error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_H
@@ -114,9 +114,9 @@ TUG_API int tug_kvstore_close(struct tug_kvstore *s);
 // barrier_before_exit.)
 TUG_API void tug_kvstore_barrier_before_exit(struct tug_kvstore *s, bool barrier);
 
-// Return the store's type in lower case, whether it is a store of a cluster, this
-// worker's rank, and the number of workers (mxnet.kvstore: type, rank, num_workers). They
-// do not wait.
+// These functions return the store's type in lower case, whether it is a store of a
+// cluster, this worker's rank, and the number of workers (mxnet.kvstore: type, rank,
+// num_workers). They do not wait.
 TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s);
 TUG_API bool tug_kvstore_is_dist(const struct tug_kvstore *s);
 TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s);    // 0 without a cluster
@@ -239,16 +239,16 @@ TUG_API int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, vo
 TUG_API int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type,
                                         float threshold);
 
-// Save the optimizer's states, in a cluster those of all servers, to one file, and load
-// them (save_optimizer_states, load_optimizer_states). The file appears when it is
-// complete. One worker makes the call, and the file is on its machine. States can be
-// loaded only into as many servers as they were saved from, after the keys were made and
-// the optimizer was set; if one server cannot load its states, all servers keep their old
-// ones. Both calls wait for this worker's pushes; if other workers push meanwhile, the
-// states of different servers may belong to different rounds. TUG_EUSAGE if there is no
-// optimizer, or the file has the states of another optimizer or of another number of
-// servers; TUG_EDATA if the file is damaged or has other keys; TUG_EIO if it cannot be
-// read or written.
+// These functions save the optimizer's states to one file and load them
+// (save_optimizer_states, load_optimizer_states). In a cluster the file has the states of
+// all servers. The file appears when it is complete. One worker makes the call, and the
+// file is on its machine. States can be loaded only into as many servers as they were
+// saved from, after the keys were made and the optimizer was set; if one server cannot
+// load its states, all servers keep their old ones. Both calls wait for this worker's
+// pushes; if other workers push meanwhile, the states of different servers may belong to
+// different rounds. TUG_EUSAGE if there is no optimizer, or the file has the states of
+// another optimizer or of another number of servers; TUG_EDATA if the file is damaged or
+// has other keys; TUG_EIO if it cannot be read or written.
 TUG_API int tug_kvstore_save_states(struct tug_kvstore *s, const char *file);
 TUG_API int tug_kvstore_load_states(struct tug_kvstore *s, const char *file);
 

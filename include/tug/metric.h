@@ -70,7 +70,7 @@ TUG_API void tug_metric_read(const struct tug_metric *m, struct tug_metric_value
 
 // Copies a state, by its name "NAME.STATE", to `ret`, which has room for `room` numbers;
 // *ret_n (may be NULL) becomes the state's size, also if `room` is too small. TUG_EUSAGE
-// if there is no such state (the sentence lists them), or too little room.
+// if there is no such state (tug_last_error lists the states), or too little room.
 TUG_API int tug_metric_state(const struct tug_metric *m, const char *state, double *ret,
                              size_t room, size_t *ret_n);
 // Zeroes the state with this name, or all states if `state` is NULL. TUG_EUSAGE if there

@@ -68,7 +68,7 @@ TUG_API void tug_scorer_close(struct tug_scorer *s);
 // and weights of the rows are ignored; models with fields use the rows' fields. `ret` has
 // room for `room` floats, of which rows->n x tug_scorer_labels are written. *ret_save
 // (may be NULL) becomes the number of the save that was used. TUG_EUSAGE if the rows
-// cannot be scored (the sentence names row and key), or there is too little room. For a
+// cannot be scored (tug_last_error names row and key), or there is too little room. For a
 // model of libsvm or libffm data or of a matrix the call warns once, on standard error or
 // by tug_last_warning, in two cases: the keys seem to count from 0 and those of the
 // training data counted from 1, or the other way round; or rows->columns is not the width
@@ -80,19 +80,19 @@ TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows
 // its columns may be in another order than in training, and the label may be missing. In
 // other formats lines are as in `tug predict`. Empty lines are skipped. `text` has `bytes`
 // bytes and need not end with a newline or a 0. *ret_n becomes the number of predictions,
-// also if there was too little room (TUG_EUSAGE). TUG_EDATA if a line is wrong; the
-// sentence names it. If the model knows less than 5 % of the values of a column, the call
-// warns once and names the column and three of the values, on standard error or, after
-// tug_keep_warnings(true), only by tug_last_warning. tug_scorer_predict_columns does the
-// same.
+// also if there was too little room (TUG_EUSAGE). TUG_EDATA if a line is wrong;
+// tug_last_error names the line. If the model knows less than 5 % of the values of a
+// column, the call warns once and names the column and three of the values, on standard
+// error or, after tug_keep_warnings(true), only by tug_last_warning.
+// tug_scorer_predict_columns does the same.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);
 
 // Predicts for columns in memory, as tug_model_predict does (tug/train.h). The call
-// releases the columns, also when it fails. TUG_EDATA if a row is wrong; the sentence
-// names it. TUG_EUSAGE if the model was not trained on csv or columns, or there is too
-// little room.
+// releases the columns, also when it fails. TUG_EDATA if a row is wrong; tug_last_error
+// names the row. TUG_EUSAGE if the model was not trained on csv or columns, or there is
+// too little room.
 TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
                                        const struct tug_columns *columns, bool raw,
                                        float *ret, size_t room, size_t *ret_n,
@@ -111,8 +111,9 @@ TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t 
 // they are hashes of column and word, which tug_scorer_feature returns.
 TUG_API const char *tug_scorer_format(struct tug_scorer *s);
 
-// Return the number of labels of an example, and the name of the i-th label ("" if it has
-// no name; NULL if there is no such label), which is valid as long as the scorer.
+// These functions return the number of labels of an example, and the name of the i-th
+// label ("" if it has no name; NULL if there is no such label), which is valid as long as
+// the scorer.
 TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
 TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
 

@@ -97,11 +97,11 @@ TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
-// Pull and push the rows of the keys first, first + 1, ... first + n - 1; `values` has
-// these rows one after the other (tug_table_widths returns the number of floats of each).
-// If the table has placement = range, only servers with some of these keys are asked. If a
-// push fails, a part of it may have been applied. TUG_EUSAGE if the range goes beyond the
-// last key.
+// These functions pull and push the rows of the keys first, first + 1, ... first + n - 1;
+// `values` has these rows one after the other (tug_table_widths returns the number of
+// floats of each). If the table has placement = range, only servers with some of these
+// keys are asked. If a push fails, a part of it may have been applied. TUG_EUSAGE if the
+// range goes beyond the last key.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            float *values);
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,

@@ -5,7 +5,7 @@
 // switch may be only "name", and an option with several values is given several times.
 // The manual of each command and tug_model_option list the options. As with the commands,
 // values may also come from TUG_<NAME> in the environment and from a file
-// ("config=run.yaml"), and errors have the same sentences.
+// ("config=run.yaml"), and errors have the same texts.
 //
 // A model is trained by this process alone, on files or on rows in memory, or with other
 // workers on a cluster (below). A trained model is stored as saves in the directory that
@@ -36,14 +36,15 @@
 // are of use only there. Results and records of training cover all workers together,
 // except seconds; _spread and the progress within a pass cover this worker's part alone.
 // A worker whose call fails leaves the cluster. If a worker dies or leaves, its examples
-// are missing: the call fails with TUG_EIO at all other workers, the sentence names the
-// missing one, and they start again from the last save. On a cluster a call returns
-// TUG_EUSAGE for rows in memory and for the options valid, refit, table, shuffle=global,
-// score-by=workers, keep-names, merge-ids, publish, fetch and dump.
+// are missing: the call fails with TUG_EIO at all other workers, and tug_last_error names
+// the missing worker; the program then starts all workers again from the last save. On a
+// cluster a call returns TUG_EUSAGE for rows in memory and for the options valid, refit,
+// table, shuffle=global, score-by=workers, keep-names, merge-ids, publish, fetch and
+// dump.
 //
 // Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence:
 // TUG_EUSAGE for a wrong option, or data that does not fit the model; TUG_EDATA for a
-// wrong file, line or row, which the sentence names; TUG_EIO; TUG_ENOMEM. A call that
+// wrong file, line or row (tug_last_error names it); TUG_EIO; TUG_ENOMEM. A call that
 // fails or is interrupted leaves the model unchanged; with the option "out" an
 // interrupted call saves its work so far, as the command does.
 //
@@ -288,9 +289,9 @@ TUG_API bool tug_model_pass(const struct tug_model *m, size_t i, uint32_t label,
 TUG_API size_t tug_model_spread(const struct tug_model *m, const double **ret_positive,
                                 const double **ret_negative);
 
-// Return the number of labels of an example (0 before training), and the name of the i-th
-// label ("" if it has no name; NULL if there is no such label). The text is valid until
-// the next call on the model.
+// These functions return the number of labels of an example (0 before training), and the
+// name of the i-th label ("" if it has no name; NULL if there is no such label). The text
+// is valid until the next call on the model.
 TUG_API uint32_t tug_model_labels(struct tug_model *m);
 TUG_API const char *tug_model_label(struct tug_model *m, uint32_t i);
 

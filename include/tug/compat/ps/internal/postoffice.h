@@ -168,7 +168,8 @@ class Postoffice
         return &van_;
     }
 
-    // Return the numbers of workers and servers; 0 while the node is not started.
+    // These functions return the numbers of workers and servers; 0 while the node is not
+    // started.
     int num_workers() const
     {
         return node_ != nullptr ? static_cast<int>(tug_node_workers(node_)) : 0;
