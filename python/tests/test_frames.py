@@ -261,7 +261,7 @@ def test_a_run_that_begins_or_goes_on(tmp_path):
             with tug.train(first, beside, categorical="all" if first is data else None, out=out, resume=resume,
                            **{**FIXED, "model": "lr", "epochs": epochs}) as model:
                 assert len(model.history) == epochs
-    with pytest.raises(tug.DataError, match="the size of 'data' is 39, it was 40"):
+    with pytest.raises(tug.DataError, match="the size of 'data' is 39, but it was 40"):
         tug.train(matrix[1:], labels[1:], out=out, resume="auto", **{**FIXED, "model": "lr", "epochs": 4})
 
 

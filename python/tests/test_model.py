@@ -552,7 +552,7 @@ def test_with_options_keeps_the_others(data, tmp_path):
             assert copied.results["epochs"] == 3 and [p.pass_ for p in passes] == [1, 2, 3]
         whole = model.with_options(epochs=1, progress=False, on_pass=None, **options).train(matrix, labels)
         assert np.array_equal(whole.predict(matrix), wanted) and len(passes) == 3
-        with pytest.raises(tug.UsageError, match="had lr=0.3, this one has 0.1"):
+        with pytest.raises(tug.UsageError, match="had lr=0.3, but this run has 0.1"):
             model.with_options(epochs=1, lr=0.1).train(matrix, labels)
         with model.with_options(epochs=1, progress=False, on_pass=None, lr=None) as unsaid:  # lr comes from the save
             assert np.array_equal(unsaid.train(matrix, labels).predict(matrix), wanted)

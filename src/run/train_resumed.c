@@ -234,11 +234,10 @@ static void fill_plan(struct filling *f, const struct train_options *t, bool clu
         fill_mode(f, &f->run->options, from);
     else if (from->mode[0] != '\0' && strcmp(from->mode, "sync") != 0 &&
              strcmp(from->mode, "async") != 0)
-        log_warn(
-            "the run was trained on a cluster with --mode %s, which one process does "
-            "not have: it continues %s",
-            from->mode,
-            f->run->options.deterministic ? "with --deterministic" : "as async");
+        log_warn("the run was trained on a cluster with --mode %s, which one process "
+                 "does not have: the run continues %s",
+                 from->mode,
+                 f->run->options.deterministic ? "with --deterministic" : "as async");
 }
 
 // Returns whether a rule that the user gave, as "adagrad:n0=1", is of another kind.

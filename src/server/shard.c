@@ -376,7 +376,8 @@ static void serve_message(struct shard *s, struct shard_peer *p, struct van_mess
     else if (m->type == MSG_APP && s->o.app != NULL)
         s->o.app(s->o.app_ctx, p->link, p->node, m);
     else if (m->request != 0) {
-        err_set(&e, TUG_EUSAGE, "%s: a server's loop does not answer that",
+        err_set(&e, TUG_EUSAGE,
+                "%s: a server's loop does not answer messages of this kind",
                 wire_name(m->type));
         shard_refuse(s, &q, &e);
     }

@@ -295,9 +295,9 @@ static void test_bad_pushes(void **state)
     lone_deliver(w, WORKER_LINK, MSG_TICK, 5, &tick);
     lone_expect_refusal(w, TUG_EUSAGE, "not one of mode ssp");
     lone_deliver(w, WORKER_LINK, MSG_LEASE, 6, &(struct msg_lease){0});
-    lone_expect_refusal(w, TUG_EUSAGE, "does not answer that");
+    lone_expect_refusal(w, TUG_EUSAGE, "does not answer messages of this kind");
     lone_deliver(w, WORKER_LINK, MSG_APP, 7, &(struct msg_app){0});
-    lone_expect_refusal(w, TUG_EUSAGE, "does not answer that");
+    lone_expect_refusal(w, TUG_EUSAGE, "does not answer messages of this kind");
     lone_close(w);
 }
 

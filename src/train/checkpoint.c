@@ -399,9 +399,9 @@ static int same_format(const struct run *r, const struct saved_run *m, struct er
     TRY(differ_by_config(r, m, others, e));
     return err_set(
         e, TUG_EUSAGE,
-        "the run being resumed had --format %s, this one has %s%s%s: give the same "
+        "the run being resumed had --format %s, but this run has %s%s%s: give the same "
         "options, or use --init-from to start a new run from the saved model",
-        m->schema.format, now, others[0] != '\0' ? "; it had" : "", others);
+        m->schema.format, now, others[0] != '\0' ? "; the earlier run had" : "", others);
 }
 
 static int read_start(struct run *r, const char *from, struct err *e)
@@ -465,10 +465,9 @@ int checkpoint_check_data(struct run *r, struct err *e)
     const char *from = checkpoint_kept(r->config) != NULL ? KEPT : r->config->out;
     return err_set(
         e, TUG_EDATA,
-        "--data is not what the run in %s trains on: %s%s%s. Give the same data%s; or "
-        "train on new data from the saved model: --init-from %s, with another "
-        "--out",
-        from, how.text, others[0] != '\0' ? "; it had" : "", others,
+        "--data is not the data of the run in %s: %s%s%s. Give the same data%s; or train "
+        "on new data from the saved model: --init-from %s, with another --out",
+        from, how.text, others[0] != '\0' ? "; the earlier run had" : "", others,
         others[0] != '\0' ? " and options" : "", from);
 }
 

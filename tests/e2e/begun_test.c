@@ -107,18 +107,21 @@ static void options_of_a_resumed_run(void **state)
     static const struct {
         const char *options, *says;
     } other[] = {
-        {"--optimizer ftrl", "had --optimizer 'adagrad', this one has 'ftrl': give the "
-                             "same options, or leave them out, and the run takes them "
-                             "from the save (--init-from needs the same model, "},
-        {"--model lr", "had --model 'fm', this one has 'lr': give"},
-        {"--model lr --batch 33",
-         "had --model 'fm', this one has 'lr'; it had --batch 50, this one has 33: "},
+        {"--optimizer ftrl",
+         "had --optimizer 'adagrad', but this run has 'ftrl': give the "
+         "same options, or leave them out, and the run takes them "
+         "from the save (--init-from needs the same model, "},
+        {"--model lr", "had --model 'fm', but this run has 'lr': give"},
+        {"--model lr --batch 33", "had --model 'fm', but this run has 'lr'; the earlier "
+                                  "run had --batch 50, but this run has 33: "},
         {"--optimizer ftrl --l1 2 --valid 0.5",
-         "had --optimizer 'adagrad', this one has 'ftrl'; it had --l1 0, this one has 2; "
-         "it had --valid 0.2, this one has 0.5: give"},
-        {"--lr 0.5", "had --lr 0.07, this one has 0.5: give the same options, or leave "
-                     "them out, and the run takes them from the save; or use --init-from "
-                     "to start a new run from the saved model"},
+         "had --optimizer 'adagrad', but this run has 'ftrl'; the earlier run had --l1 "
+         "0, but this run has 2; "
+         "the earlier run had --valid 0.2, but this run has 0.5: give"},
+        {"--lr 0.5",
+         "had --lr 0.07, but this run has 0.5: give the same options, or leave "
+         "them out, and the run takes them from the save; or use --init-from "
+         "to start a new run from the saved model"},
         {"--hidden 4", "--hidden: an fm model has no layers (--model comes from the save "
                        "in old/save-000001)"},
         {"--publish old/pub", "a share of the data needs --mode sync; give a file "

@@ -270,16 +270,16 @@ static void resumed(void **state)
     // more lines, another name, more files.
     write_csv("other/train.csv", "aiscy", 0, ROWS);
     tug_ends(3, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
-    e2e_says("--data is not what the run in model trains on: 'train.csv' is as long");
+    e2e_says("--data is not the data of the run in model: 'train.csv' is as long");
     e2e_says("--init-from model");
     write_csv("other/train.csv", "ycsai", 0, ROWS);
     tug_ends(0, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
     write_csv("day2.csv", "ycsai", 0, ROWS);
     tug_ends(3, "train --data day2.csv " HOW " --epochs 6 --out model --resume");
-    e2e_says("file 1 is 'day2.csv', it was 'train.csv'");
+    e2e_says("file 1 is 'day2.csv', but it was 'train.csv'");
     tug_ends(3,
              "train --data train.csv day2.csv " HOW " --epochs 6 --out model --resume");
-    e2e_says("there are 2 files, there were 1");
+    e2e_says("there are 2 files, but there were 1");
     size_t n;
     char *text = files_read("train.csv", &n);
     text[n / 2] = text[n / 2] == '1' ? '2' : '1';
@@ -342,7 +342,7 @@ static void on_a_cluster(void **state)
              "train --data one.csv turned.csv " HOW " --epochs 4 --out alone --resume");
     e2e_same_model("alone", "cluster");
     launch(3, "--data turned.csv one.csv " HOW " --epochs 5 --out cluster --resume");
-    cluster_said("run", "file 1 is 'turned.csv', it was 'one.csv'");
+    cluster_said("run", "file 1 is 'turned.csv', but it was 'one.csv'");
     launch(0, "--data one.csv turned.csv " HOW " --epochs 4 --out cluster --resume");
     assert_non_null(strstr(e2e_out, "nothing to do"));
     files_remove("newer");

@@ -153,7 +153,7 @@ static void lengths_by_column(void **state)
     assert_string_equal(json_string_value(json_object_get(stat, "dims")), "0=2,1=8");
     json_decref(stat);
     static const char *const others[][2] = {
-        {"--resume --dims 0=2", "had --dims '0=2,1=8', this one has '0=2'"},
+        {"--resume --dims 0=2", "had --dims '0=2,1=8', but this run has '0=2'"},
         {"--init-from one --dims 0=8,1=2",
          "has --dims '0=2,1=8', this run has '0=8,1=2'"},
     };
@@ -206,11 +206,11 @@ static void other_layers(void **state)
     tug_ends(0, "%s", words_of("deepfm", "out", "--epochs 1"));
     tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
                 "--hidden 16,9 --data-in memory --out out --epochs 2 --resume");
-    e2e_says("had --hidden '16,8', this one has '16,9'");
+    e2e_says("had --hidden '16,8', but this run has '16,9'");
     tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
                 "--hidden 16,8 --batch-norm --data-in memory --out out --epochs 2 "
                 "--resume");
-    e2e_says("had --batch-norm off, this one has on");
+    e2e_says("had --batch-norm off, but this run has on");
     tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
                 "--hidden 16,8 --batch-norm --data-in memory --init-from out");
     e2e_says("has --batch-norm off, this run has on: give the same options");

@@ -194,7 +194,7 @@ static void saved_and_resumed(void **state)
     tug_ends(2, "train --format csv --data few.csv --label click,buy --model dcn --dim 4 "
                 "--hidden 16,8 --tower 3 --data-in memory --deterministic --dropout 0.2 "
                 "--batch 100 --out parts --epochs 4 --resume");
-    e2e_says("had --tower nothing, this one has '3'");
+    e2e_says("had --tower nothing, but this run has '3'");
 }
 
 // predict writes one column for each label, in the order of --label. The AUC of each

@@ -189,7 +189,7 @@ static void merged(void **state)
     tug_ends(3, "%s --merge-ids id:3", how);
     e2e_says("no id of column 'id' has 3 lines that can be merged");
     tug_ends(2, "%s --out merged --resume --merge-ids user:2", how);
-    e2e_says("had --merge-ids 'id:2', this one has 'user:2'");
+    e2e_says("had --merge-ids 'id:2', but this run has 'user:2'");
 }
 
 int main(void)

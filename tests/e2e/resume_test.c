@@ -222,7 +222,7 @@ static void as_it_was_read(void **state)
     tug_ends(0, "%s --epochs 2 --resume", run);
     assert_true(e2e_number("skipped_lines") == 1);
     tug_ends(2, "%s --epochs 3 --resume --data-in memory", run);
-    e2e_says("--data-in 'stream', this one has 'memory'");
+    e2e_says("--data-in 'stream', but this run has 'memory'");
 }
 
 // For a pipe, a resumed run cannot compare length and contents, only the number of
@@ -278,21 +278,23 @@ static void other_options(void **state)
                                                     : "--init-from");
     }
     tug_ends(2, "%s --resume --seed 2 --batch 21", command(w, "out"));
-    e2e_says("--seed 1, this one has 2; it had --batch ");
+    e2e_says("--seed 1, but this run has 2; the earlier run had --batch ");
     // All options that differ are named in one error.
     tug_ends(2, "%s --resume --model lr --optimizer ftrl --lr 0.3 --seed 2",
              command(w, "out"));
-    e2e_says("--model 'fm', this one has 'lr'; it had --seed 1, this one has 2; it had "
-             "--optimizer 'adagrad', this one has 'ftrl'; it had --lr ");
+    e2e_says("--model 'fm', but this run has 'lr'; the earlier run had --seed 1, but "
+             "this run has 2; the earlier run had "
+             "--optimizer 'adagrad', but this run has 'ftrl'; the earlier run had --lr ");
     tug_ends(2, "%s --resume --format libffm --data data.ffm --seed 2",
              command(w, "out"));
-    e2e_says(
-        "--format libsvm, this one has libffm; it had --seed 1, this one has 2: give");
+    e2e_says("--format libsvm, but this run has libffm; the earlier run had --seed 1, "
+             "but this run has 2: give");
     tug_ends(2, "%s --resume --loss squared --seed 2", command(w, "out"));
-    e2e_says("; besides, the run being resumed had --seed 1, this one has 2\n");
+    e2e_says("; besides, the run being resumed had --seed 1, but this run has 2\n");
     e2e_write_data(&(struct e2e_data){.path = "other.svm", .rows = 499, .seed = 1});
     tug_ends(3, "%s --resume --data other.svm --seed 2", command(w, "out"));
-    e2e_says("; it had --seed 1, this one has 2. Give the same data and options; or ");
+    e2e_says("; the earlier run had --seed 1, but this run has 2. Give the same data and "
+             "options; or ");
     e2e_same_model("straight", "out");
 }
 
@@ -345,9 +347,9 @@ static void options_of_the_save(void **state)
     // A given option must equal the option in the save; a save of another model does not
     // fill in options.
     tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --lr 3");
-    e2e_says("this one has 3: give");
+    e2e_says("but this run has 3: give");
     tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --model lr");
-    e2e_says("--model 'fm', this one has 'lr'");
+    e2e_says("--model 'fm', but this run has 'lr'");
 }
 
 // A resumed run takes the options about its end and its saves from the save: the passes,

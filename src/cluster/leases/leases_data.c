@@ -180,17 +180,16 @@ static int compare_file(const struct leases *l, const char *who, const struct fi
         how = "they are cut into different pieces";
     if (a->bytes != b->bytes)
         return err_set(e, TUG_EDATA,
-                       "'%.*s' of %s is not '%s' of %s: %" PRIu64 " bytes, not %" PRIu64
-                       "; all workers must read the same data",
+                       "'%.*s' on %s differs from '%s' on %s: it has %" PRIu64
+                       " bytes, not %" PRIu64 "; all workers must read the same data",
                        (int)b->name.n, b->name.n > 0 ? b->name.data : "", who, a->name,
                        l->told_by, b->bytes, a->bytes);
     if (how == NULL)
         return 0;
-    return err_set(e, TUG_EDATA,
-                   "'%.*s' of %s is not '%s' of %s: %s; all workers must read the same "
-                   "data",
-                   (int)b->name.n, b->name.n > 0 ? b->name.data : "", who, a->name,
-                   l->told_by, how);
+    return err_set(
+        e, TUG_EDATA,
+        "'%.*s' on %s differs from '%s' on %s: %s; all workers must read the same data",
+        (int)b->name.n, b->name.n > 0 ? b->name.data : "", who, a->name, l->told_by, how);
 }
 
 static int leases_data_compare(const struct leases *l, const char *who,

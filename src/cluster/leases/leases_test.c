@@ -523,8 +523,9 @@ static void test_data_must_agree(void **state)
     assert_int_equal(tell(l, "worker 0", 1, "day", 5, &e), 0);
     assert_int_equal(tell(l, "worker 1", 1, "elsewhere/day", 5, &e), 0);
     assert_int_equal(tell(l, "worker 1", 1, "day2", 6, &e), TUG_EDATA);
-    assert_string_equal(e.text, "'day2' of worker 1 is not 'day' of worker 0: 106 bytes, "
-                                "not 105; all workers must read the same data");
+    assert_string_equal(
+        e.text, "'day2' on worker 1 differs from 'day' on worker 0: it has 106 bytes, "
+                "not 105; all workers must read the same data");
     assert_int_equal(tell(l, "worker 2", 1, NULL, 0, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "worker 2 sees 1 file, but worker 0 sees 2"));
     assert_int_equal(tell(l, "worker 2", 2, "day", 5, &e), TUG_EUSAGE);

@@ -134,8 +134,8 @@ static void server_lost(struct scheduler *s, const struct sched_node *n)
     char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], why[ERR_TEXT_MAX];
     list_partitions(s, n, list, sizeof(list));
     snprintf(why, sizeof(why),
-             "%s is gone, and with it partitions %s of %u (there is no replica); "
-             "--resume continues from the last save, if there is one",
+             "%s was lost with partitions %s of %u, which have no replica; --resume "
+             "continues from the last save, if there is one",
              scheduler_name(n, name), list[0] != 0 ? list : "none",
              roster_partitions(&s->roster));
     scheduler_end(s, TUG_EIO, why);

@@ -334,8 +334,7 @@ static void test_owner_dies(void **state)
     world_crash(&w.actors[0]);
     struct err e = world_finish(&w, 60 * SECONDS);
     assert_int_equal(e.code, TUG_EIO);
-    assert_non_null(
-        strstr(e.text, "server 0 (host:10) is gone, and with it partitions "));
+    assert_non_null(strstr(e.text, "server 0 (host:10) was lost with partitions "));
     world_close(&w);
 }
 

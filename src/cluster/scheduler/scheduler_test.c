@@ -158,9 +158,8 @@ static void test_loops(void **state)
     world_crash(&w.actors[0]);
     struct err e = world_finish(&w, 60 * SECONDS);
     assert_int_equal(e.code, TUG_EIO);
-    assert_non_null(
-        strstr(e.text, "server 0 (host:10) is gone, and with it partitions "));
-    assert_non_null(strstr(e.text, " of 64 (there is no replica); --resume "
+    assert_non_null(strstr(e.text, "server 0 (host:10) was lost with partitions "));
+    assert_non_null(strstr(e.text, " of 64, which have no replica; --resume "
                                    "continues from the last save, if there is one"));
     world_close(&w);
 }
@@ -174,8 +173,8 @@ static void test_server_dies(void **state)
     world_crash(&w.actors[0]);
     check_end(
         TUG_EIO,
-        "server 0 (host:10) is gone, and with it partitions 0-63 of 64 "
-        "(there is no replica); --resume continues from the last save, if there is one");
+        "server 0 (host:10) was lost with partitions 0-63 of 64, "
+        "which have no replica; --resume continues from the last save, if there is one");
 }
 
 // After a server's death, a member that asks for the roster gets none, because some

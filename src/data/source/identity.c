@@ -71,11 +71,12 @@ static int differ(const struct identity_part *then, const struct identity_part *
                   uint32_t number, struct err *e)
 {
     if (strcmp(then->name, now->name) != 0)
-        return err_set(e, TUG_EDATA, "file %u is '%s', it was '%s'", number, now->name,
-                       then->name);
+        return err_set(e, TUG_EDATA, "file %u is '%s', but it was '%s'", number,
+                       now->name, then->name);
     if (then->bytes != now->bytes)
-        return err_set(e, TUG_EDATA, "the size of '%s' is %" PRIu64 ", it was %" PRIu64,
-                       now->name, now->bytes, then->bytes);
+        return err_set(e, TUG_EDATA,
+                       "the size of '%s' is %" PRIu64 ", but it was %" PRIu64, now->name,
+                       now->bytes, then->bytes);
     return err_set(e, TUG_EDATA, "'%s' is as long as it was, but its contents differ",
                    now->name);
 }
@@ -91,7 +92,7 @@ int identity_same(const struct identity *then, const struct identity *now, struc
             strcmp(a.name, b.name) != 0)
             return differ(&a, &b, i, e);
     if (then->files != now->files)
-        return err_set(e, TUG_EDATA, "there are %u files, there were %u", now->files,
+        return err_set(e, TUG_EDATA, "there are %u files, but there were %u", now->files,
                        then->files);
     return err_set(e, TUG_EDATA, "one of its files has changed");
 }

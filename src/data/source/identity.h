@@ -33,7 +33,7 @@ struct identity_file {
 void identity_add(struct identity *id, const struct identity_file *f);
 
 // Returns 0 if both identities are the same; else TUG_EDATA with the difference as its
-// text, such as "the size of 'b' is 2, it was 1".
+// text, such as "the size of 'b' is 2, but it was 1".
 int identity_same(const struct identity *then, const struct identity *now, struct err *e);
 
 json_t *identity_to_json(const struct identity *id);

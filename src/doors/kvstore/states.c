@@ -28,11 +28,12 @@ static int check_whole(const struct tug_kvstore *s, const char *name, struct err
     for (size_t i = 0; i < s->entries.n; i++) {
         const struct kvs_entry *x = s->entries.list[i];
         if (x->n_pieces > 1)
-            return err_set(e, TUG_EUSAGE,
-                           "optimizer %s takes norms over whole arrays, but %s was cut "
-                           "into %u parts for the servers when it was made: call "
-                           "set_optimizer before init, and it stays on one server",
-                           name, x->key.text, x->n_pieces);
+            return err_set(
+                e, TUG_EUSAGE,
+                "optimizer %s takes norms over whole arrays, but %s was cut into %u "
+                "parts for the servers when it was made: call set_optimizer before init, "
+                "so that the array stays on one server",
+                name, x->key.text, x->n_pieces);
     }
     return 0;
 }

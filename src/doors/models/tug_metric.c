@@ -89,7 +89,7 @@ int tug_metric_open(struct tug_metric **ret, const char *name,
     if (bytes > RING_BYTES_MAX)
         return err_set(last_error(), TUG_EUSAGE,
                        "metric '%s': the histograms of a window of %u batches take %llu "
-                       "bytes; give a shorter one, or fewer buckets",
+                       "bytes; give a shorter window, or fewer buckets",
                        name, window, (unsigned long long)bytes);
     struct tug_metric *m = mem_zalloc(sizeof(*m));
     if (m == NULL)

@@ -404,7 +404,8 @@ int run_options_differ(const struct saved_options *then, const struct saved_opti
                        const struct options *typed, char ret[RUN_OPTIONS_TEXT_MAX],
                        struct err *e)
 {
-    struct differences d = {.and = "; it had", .here = "this one has", .typed = typed};
+    struct differences d = {
+        .and = "; the earlier run had", .here = "but this run has", .typed = typed};
     json_begin();
     TRY(compare_options(&d, saved_options_to_json(then), saved_options_to_json(now), e));
     snprintf(ret, RUN_OPTIONS_TEXT_MAX, "%s", d.text);

@@ -22,10 +22,10 @@ void run_options_plan(const struct train_config *c, struct saved_plan *ret);
 // them.
 enum { RUN_OPTIONS_TEXT_MAX = ERR_TEXT_MAX - 200 };
 
-// Lists the options that differ, each as " --lr 0.1, this one has 0.5", with "; it had"
-// between them; the text is empty if none differs. Leaves out values that differ only
-// because the model or optimizer differs, and options that are not in `typed` (NULL:
-// leaves none out). May return TUG_ENOMEM.
+// Lists the options that differ, each as " --lr 0.1, but this run has 0.5", with "; the
+// earlier run had" between them; the text is empty if none differs. Leaves out values
+// that differ only because the model or optimizer differs, and options that are not in
+// `typed` (NULL: leaves none out). May return TUG_ENOMEM.
 int run_options_differ(const struct saved_options *then, const struct saved_options *now,
                        const struct options *typed, char ret[RUN_OPTIONS_TEXT_MAX],
                        struct err *e);

@@ -351,33 +351,34 @@ static void same_options(void **state)
     now = written.options;
     now.model.linear.kind = RULE_FTRL;
     assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "--optimizer 'adagrad', this one has 'ftrl'"));
+    assert_non_null(strstr(e.text, "--optimizer 'adagrad', but this run has 'ftrl'"));
     // Options are reported as they are typed, although seeds are kept in hexadecimal and
     // schedules as numbers.
     now = written.options;
     now.model.seed = 31;
     assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "this one has 31:"));
+    assert_non_null(strstr(e.text, "but this run has 31:"));
     now = written.options;
     now.schedule.kind = SCHEDULE_POLY;
     assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "this one has poly:"));
+    assert_non_null(strstr(e.text, "but this run has poly:"));
     now = written.options;
     now.window_bytes = 77 << 20;
     assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "this one has 77:"));
+    assert_non_null(strstr(e.text, "but this run has 77:"));
     // Change all options.
     now.batch++;
     now.model.seed = 31;
     assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, ", this one has 31; it had --batch "));
-    assert_non_null(strstr(e.text, "; it had --window "));
+    assert_non_null(
+        strstr(e.text, ", but this run has 31; the earlier run had --batch "));
+    assert_non_null(strstr(e.text, "; the earlier run had --window "));
     now.model.ops = training_model("lr").ops;
     assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
-    assert_non_null(
-        strstr(e.text, "had --model 'ffm', this one has 'lr'; it had --seed "));
-    assert_non_null(strstr(e.text, "; it had --batch "));
-    assert_non_null(strstr(e.text, "; it had --window "));
+    assert_non_null(strstr(
+        e.text, "had --model 'ffm', but this run has 'lr'; the earlier run had --seed "));
+    assert_non_null(strstr(e.text, "; the earlier run had --batch "));
+    assert_non_null(strstr(e.text, "; the earlier run had --window "));
     assert_null(strstr(e.text, "--fields")); // the linear model has no fields
     // Options of layers:
     fill_of(&written, "dcn");
@@ -385,8 +386,9 @@ static void same_options(void **state)
     now.model.hidden[1]++;
     now.model.dense.lr = 2;
     assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "had --hidden '6,3', this one has '6,4'; it had"));
-    assert_non_null(strstr(e.text, "--dense-lr 0.001, this one has 2: give"));
+    assert_non_null(strstr(
+        e.text, "had --hidden '6,3', but this run has '6,4'; the earlier run had"));
+    assert_non_null(strstr(e.text, "--dense-lr 0.001, but this run has 2: give"));
     fill(&written);
     // Floats are equal after writing and reading.
     assert_int_equal(again_from(&written, NULL), 0);
@@ -422,27 +424,28 @@ static void given_options_are_named(void **state)
     struct saved_options then, now;
     given(&then, "fm", RULE_ADAGRAD, 0);
     given(&now, "fm", RULE_FTRL, 0);
-    assert_differ(&then, &now, " --optimizer 'adagrad', this one has 'ftrl'");
+    assert_differ(&then, &now, " --optimizer 'adagrad', but this run has 'ftrl'");
     given(&now, "deepfm", RULE_ADAGRAD, 0);
-    assert_differ(&then, &now, " --model 'fm', this one has 'deepfm'");
-    assert_differ(&now, &then, " --model 'deepfm', this one has 'fm'");
+    assert_differ(&then, &now, " --model 'fm', but this run has 'deepfm'");
+    assert_differ(&now, &then, " --model 'deepfm', but this run has 'fm'");
     given(&now, "fm", RULE_FTRL, 0.5f);
     now.batch = 32;
     now.model.dim = 4;
     now.model.linear.l1 = now.model.latent.l1 = 2;
-    assert_differ(
-        &then, &now,
-        " --dim 8, this one has 4; it had --optimizer 'adagrad', this one has "
-        "'ftrl'; it had --lr 0.1, this one has 0.5; it had --l1 0, this one has "
-        "2; it had --batch 64, this one has 32");
+    assert_differ(&then, &now,
+                  " --dim 8, but this run has 4; the earlier run had --optimizer "
+                  "'adagrad', but this run has "
+                  "'ftrl'; the earlier run had --lr 0.1, but this run has 0.5; the "
+                  "earlier run had --l1 0, but this run has "
+                  "2; the earlier run had --batch 64, but this run has 32");
     given(&then, "mlp", RULE_ADAGRAD, 0);
     given(&now, "mlp", RULE_ADAGRAD, 0);
     now.model.dense = rule_defaults(RULE_SGD);
     now.model.dense.lr = 0.5f;
-    assert_differ(
-        &then, &now,
-        " --dense-optimizer 'adam', this one has 'sgd'; it had --dense-lr 0.001, "
-        "this one has 0.5");
+    assert_differ(&then, &now,
+                  " --dense-optimizer 'adam', but this run has 'sgd'; the earlier run "
+                  "had --dense-lr 0.001, "
+                  "but this run has 0.5");
     // Only the defaults of the vectors' rule differ, as they could if another
     // version wrote the save.
     given(&now, "mlp", RULE_ADAGRAD, 0);
