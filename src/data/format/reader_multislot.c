@@ -75,7 +75,8 @@ static int adopt_own(struct multislot *m, struct err *e)
     if (s->columns == 0 && m->text == NULL)
         return err_set(
             e, TUG_EUSAGE,
-            "multislot data needs --slots, the names and types of the slots in a line, such as \"label:label, user:ids, price:dense[3]\);
+            "multislot data needs --slots, the names and types of the slots in a line, "
+            "such as \"label:label, user:ids, price:dense[3]\"");
     if (s->columns == 0)
         TRY(multislot_parse(m->text, s, e));
     TRY(multislot_take(s, &m->slots, e));
