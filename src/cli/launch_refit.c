@@ -51,14 +51,15 @@ static int search(const struct launch_options *o, const char *file, struct buf *
                        "nothing was saved: run the same command to begin again");
     TRY(rc);
     TRY(file_read(file, ret, e));
-    return buf_str(ret) != NULL ? 0 : err_nomem(e, "what was found");
+    return buf_str(ret) != NULL ? 0
+                                : err_nomem(e, "the result of the first run of --refit");
 }
 
 static int train(const struct launch_options *o, const char *found, struct err *e)
 {
     struct train_result *r = mem_zalloc(sizeof(*r));
     if (r == NULL)
-        return err_nomem(e, "what was found");
+        return err_nomem(e, "the result of the first run of --refit");
     int rc = refit_take_found(found, r, e);
     if (rc == 0) {
         log_info("--refit: validation was best after pass %u; training again, on all "

@@ -157,7 +157,7 @@ static int add_disks(struct usage *u, const struct usage_disk *disks, size_t n,
         size_t bytes = strlen(disks[i].path) + 1;
         char *path = mem_alloc(bytes);
         if (path == NULL)
-            return err_nomem(e, "what the process uses");
+            return err_nomem(e, "the resource usage of the process");
         memcpy(path, disks[i].path, bytes);
         u->disks[u->n++] = (struct disk){.what = disks[i].what, .path = path};
     }
@@ -170,7 +170,7 @@ int usage_open(struct usage **ret, const struct usage_disk *disks, size_t n,
     pthread_t thread;
     struct usage *u = mem_zalloc(sizeof(*u));
     if (u == NULL)
-        return err_nomem(e, "what the process uses");
+        return err_nomem(e, "the resource usage of the process");
     pthread_mutex_init(&u->lock, NULL);
     thread_condition(&u->changed);
     atomic_init(&u->users, 1);
@@ -183,7 +183,8 @@ int usage_open(struct usage **ret, const struct usage_disk *disks, size_t n,
         if (thread_start(&thread, watch, u) != 0) {
             atomic_store(&u->users, 1);
             rc = err_set(e, TUG_EIO,
-                         "cannot start the thread that watches what the process uses");
+                         "cannot start the thread that measures the resource usage of "
+                         "the process");
         }
     }
     if (rc != 0) {

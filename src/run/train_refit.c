@@ -71,8 +71,9 @@ int train_tell_found(const struct train_setup *s, const struct train_result *t,
 {
     struct buf b = BUF_INIT(4096);
     struct file_writer *f;
-    int rc = refit_put_found(t, &b) == 0 ? file_create_in(&f, FILE_OWN, s->found_file, e)
-                                         : err_nomem(e, "what was found");
+    int rc = refit_put_found(t, &b) == 0
+                 ? file_create_in(&f, FILE_OWN, s->found_file, e)
+                 : err_nomem(e, "the result of the first run of --refit");
     if (rc == 0) {
         rc = file_write(f, b.data, b.len, e);
         if (rc == 0)

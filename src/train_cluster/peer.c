@@ -86,7 +86,7 @@ static int open_peer(struct run *r, struct err *e)
     TRY(open_worker(r, e));
     d->remote = d->worker->remote;
     if ((d->stream = metrics_streams(d->labels)) == NULL)
-        return err_nomem(e, "what workers saw");
+        return err_nomem(e, "the metrics of a pass");
     const struct roster *roster = member_roster(client_member(d->remote.client));
     d->workers = roster->workers;
     d->servers = roster->servers;

@@ -161,7 +161,7 @@ static bool may_pass(CURLcode code)
 static int http_failed(struct http *h, struct err *e)
 {
     if (h->no_memory || h->result == CURLE_OUT_OF_MEMORY)
-        return err_nomem(e, "what a server sends");
+        return err_nomem(e, "the answer of a server");
     h->may_pass = may_pass(h->result);
     if (h->result == CURLE_TOO_MANY_REDIRECTS)
         return err_set(e, TUG_EIO, "the server redirects too often (more than %d times)",

@@ -88,7 +88,7 @@ int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value)
         memcpy(mine.why, e.text, sizeof(mine.why));
     struct agreed *all = mem_array(f->roles->role.workers, sizeof(*all));
     if (all == NULL)
-        return err_nomem(last_error(), "what workers agree on");
+        return err_nomem(last_error(), "the values that workers exchange");
     int gathered = tug_fleet_all_gather(f, &mine, sizeof(mine), all);
     struct agreed first = gathered == 0 ? all[0] : mine;
     mem_free(all);

@@ -237,11 +237,11 @@ static int add_load(struct tug_fleet *f, uint32_t table, const char *path)
     struct fleet_load *loads = mem_realloc_array(f->loads, f->n_loads + 1,
                                                  sizeof(*loads));
     if (loads == NULL)
-        return err_nomem(last_error(), "what a server loads");
+        return err_nomem(last_error(), "the list of tables that a server loads");
     f->loads = loads;
     loads[f->n_loads] = (struct fleet_load){table, mem_strdup(absolute)};
     if (loads[f->n_loads].path == NULL)
-        return err_nomem(last_error(), "what a server loads");
+        return err_nomem(last_error(), "the list of tables that a server loads");
     f->n_loads++;
     return 0;
 }

@@ -197,7 +197,7 @@ static void test_refused(void **state)
     tug_metric_close(m);
     struct tug_metric_options o = {.window = 1 << 24};
     fails(tug_metric_open(&m, "", NULL), "needs a name");
-    fails(tug_metric_open(&m, "x", &o), "give a shorter one");
+    fails(tug_metric_open(&m, "x", &o), "give a shorter window");
     o = (struct tug_metric_options){.buckets = 1};
     fails(tug_metric_open(&m, "x", &o), "there can be 2 to");
 }

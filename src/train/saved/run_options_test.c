@@ -144,7 +144,7 @@ static void save_that_is_not_seen(void **state)
         test_err.text,
         "this process sees no save in --out elsewhere, from which the "
         "others take options that are left out; the run was started with "
-        "--dim 2, this process 3: give it access to the save, or give it these "
+        "--dim 2, this process 3: give this process access to the save, or these "
         "options");
     c.resume = TRAIN_RESUME_AUTO;
     c.init_from = "nowhere";
