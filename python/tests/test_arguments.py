@@ -25,7 +25,7 @@ WRONG = {  # by name: a call with (client, table, dense, communicator), its exce
     "flat-names": (lambda c, t, d, k: d.assign({1: 2}), ValueError, "without a, b; there is no variable 1"),
     "variable": (lambda c, t, d, k: d.pull_range([], 0, 1), TypeError, "variable: must be one of a, b, not list"),
     "no-variable": (lambda c, t, d, k: d.pull_range("c", 0, 1), ValueError, "variable: 'c' is not one of a, b"),
-    "dense-memory": (lambda c, t, d, k: d.pull_range("a", 0, TERA), MemoryError, "n: there is no memory"),
+    "dense-memory": (lambda c, t, d, k: d.pull_range("a", 0, TERA), MemoryError, "n: not enough memory"),
     "pull-range": (lambda c, t, d, k: t.pull_range([], 3), TypeError, "first: must be an integer, not list"),
     "pull-range-n": (lambda c, t, d, k: t.pull_range(0, []), TypeError, "n: must be an integer, not list"),
     "pull-range-memory": (lambda c, t, d, k: t.pull_range(0, TERA), MemoryError, "out: there is no memory"),

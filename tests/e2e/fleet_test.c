@@ -181,7 +181,8 @@ static void serve(struct tug_fleet *f)
     refused(tug_wrapper_load_sparse(f, 3, "/tmp"), "table 3");
     expect(tug_fleet_init_server(f, NULL, NULL, 0) == 0);
     if (index == 0) {
-        refused(tug_fleet_run_server(f, "127.0.0.1", 1), "where the others look");
+        refused(tug_fleet_run_server(f, "127.0.0.1", 1),
+                "where the other processes connect");
         expect(tug_fleet_run_server(f, NULL, 0) == 0);
         return;
     }

@@ -60,7 +60,8 @@ static int work(const char *scheduler)
         expect(tug_app_wait(a, ts[ASKED - 1]) == TUG_EIO);
         n->o.wait_seconds = o.wait_seconds;
         expect(strstr(tug_last_error(), "to be sent: server 0"));
-        expect(strstr(tug_last_error(), "only the 4096 requests from the oldest"));
+        expect(
+            strstr(tug_last_error(), "at most 4096 requests, counted from the oldest"));
         pump_enter(n->pump);
         kv_requests_give_up(a);
         pump_leave(n->pump);

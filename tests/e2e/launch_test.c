@@ -354,7 +354,7 @@ static void a_server_is_killed(void **state)
     kill(pids[1], SIGKILL);
     assert_int_equal(tug_finish(run), 4);
     e2e_says("was killed by signal 9");
-    e2e_says("and with it partitions ");
+    e2e_says("was lost with partitions ");
     all_are_gone(pids);
 }
 

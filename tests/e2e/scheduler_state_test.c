@@ -208,7 +208,7 @@ static void test_refused_at_the_first_address(void **state)
     (void)cluster_wait("ours", CLUSTER_PATIENCE);
     // If all schedulers in the list refuse a node, the node ends with their reason.
     tug_ends(2, "server --scheduler 127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[0]);
-    e2e_says("this is cluster");
+    e2e_says("this is the scheduler of cluster");
     tug_ends(0, "stop --cluster other --scheduler 127.0.0.1:%u", ports[0]);
     (void)cluster_wait("other", CLUSTER_PATIENCE);
     unsetenv("TUG_TOKEN");
