@@ -427,7 +427,7 @@ def test_values_of_another_type_are_warned_of():
             model.predict(same)
     for other in (frame.assign(code=code.astype(str)), frame.assign(code=frame.code.astype(str).astype("category"))):
         with pytest.warns(tug.Warning, match="^X: the model knows only 0.0 % of the values of column 'code'; unknown "
-                                             "are '0', '1', '2': did they have another type"):
+                                             "values are '0', '1', '2': did they have another type"):
             pickle.loads(pickle.dumps(model)).predict(other)
         with pytest.warns(UserWarning, match="column 'code'"):
             LRClassifier(categorical=["code", "city"]).fit(frame, code % 2, eval_set=(other, code % 2))
