@@ -271,6 +271,12 @@ int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
 int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e);
+// Sends a message to the scheduler and returns before the answer, which must be OK. If
+// CLIENT_TELLS messages have no answer yet, it first waits for one. A refusal is returned
+// by a later client_tell or client_ask.
+enum { CLIENT_TELLS = 16 };
+int client_tell(struct client *c, uint16_t type, const void *msg, struct err *e);
+uint64_t client_told(const struct client *c); // how many messages client_tell has sent
 // Waits for the barrier that the client's member has entered. `stops` (or NULL) is called
 // repeatedly with the names of the missing workers; if it returns true, the wait ends
 // with TUG_EINTERRUPTED. client_barrier first enters the next barrier, and then waits for

@@ -250,6 +250,12 @@ struct asking {
     struct err why;
 };
 
+// A message to the scheduler whose answer the caller of client_tell does not wait for.
+struct telling {
+    struct client *client;
+    bool waits; // for the answer; false: this entry is free
+};
+
 // The numbers of a session's pushes or admin operations. A number is closed when its
 // request has ended; all numbers below `low` are closed.
 struct numbers {
@@ -289,6 +295,9 @@ struct client {
     struct session_side side; // the settings that the sessions with all peers share
     const atomic_bool *interrupted;
     struct asking asking;
+    struct telling tellings[CLIENT_TELLS];
+    uint64_t told;          // how many messages client_tell has sent
+    struct err told_failed; // the first refusal of such a message; code 0: none
     struct client_stats stats;
 
     uint64_t epoch; // epoch of the roster from which `placements` were made

@@ -106,6 +106,24 @@ static void on_answer(void *ctx, const struct van_message *m)
         a->answer(a->ctx, m->m);
 }
 
+static int may_ask(struct client *c, struct err *e)
+{
+    TRY(ended(c, "asking the scheduler", e));
+    return c->told_failed.code != 0 ? err_copy(e, &c->told_failed) : 0;
+}
+
+static int not_answered(const struct client *c, uint16_t type, struct err *e)
+{
+    return err_set(e, TUG_EIO, "the scheduler at %s has not answered (%s) for %.0f s",
+                   c->o.member.scheduler, wire_name(type),
+                   (double)c->o.request_timeout_ns * 1e-9);
+}
+
+static int cannot_ask(uint16_t type, int rc, struct err *e)
+{
+    return err_set(e, rc, "asking the scheduler (%s): %s", wire_name(type), err_text(rc));
+}
+
 // The member repeats the request until the scheduler answers, or until the member counts
 // the scheduler as dead and ends. The wait also ends after request_timeout_ns, even if
 // the scheduler is alive.
@@ -115,18 +133,15 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
 {
     struct asking *a = &c->asking;
     *a = (struct asking){.answer = answer, .ctx = ctx};
-    TRY(ended(c, "asking the scheduler", e));
+    TRY(may_ask(c, e));
     int rc = member_ask(c->member, type, msg, on_answer, a);
     if (rc != 0)
-        return err_set(e, rc, "asking the scheduler (%s): %s", wire_name(type),
-                       err_text(rc));
+        return cannot_ask(type, rc, e);
     uint64_t until = van_now(c->van) + c->o.request_timeout_ns;
     while (!a->done && rc == 0 && van_now(c->van) < until)
         rc = poll_until(c, until, e);
     if (!a->done && rc == 0)
-        rc = err_set(e, TUG_EIO, "the scheduler at %s has not answered (%s) for %.0f s",
-                     c->o.member.scheduler, wire_name(type),
-                     (double)c->o.request_timeout_ns * 1e-9);
+        rc = not_answered(c, type, e);
     if (!a->done) // because a late answer must not use ctx
         member_unask(c->member, a);
     a->answer = NULL;
@@ -138,6 +153,49 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
             *e = a->why;
     }
     return a->rc;
+}
+
+static void on_told(void *ctx, const struct van_message *m)
+{
+    struct telling *t = ctx;
+    struct err *failed = &t->client->told_failed;
+    t->waits = false;
+    if (m != NULL && m->type == MSG_ERROR && failed->code == 0)
+        failed->code = wire_refusal(&m->m->error, "the scheduler", failed);
+}
+
+static struct telling *free_telling(struct client *c)
+{
+    for (uint32_t i = 0; i < CLIENT_TELLS; i++)
+        if (!c->tellings[i].waits)
+            return &c->tellings[i];
+    return NULL;
+}
+
+int client_tell(struct client *c, uint16_t type, const void *msg, struct err *e)
+{
+    uint64_t until = van_now(c->van) + c->o.request_timeout_ns;
+    struct telling *t;
+    TRY(may_ask(c, e));
+    while ((t = free_telling(c)) == NULL) {
+        if (van_now(c->van) >= until)
+            return not_answered(c, type, e);
+        TRY(poll_until(c, until, e));
+        TRY(may_ask(c, e));
+    }
+    *t = (struct telling){c, true};
+    int rc = member_ask(c->member, type, msg, on_told, t);
+    if (rc != 0) {
+        t->waits = false;
+        return cannot_ask(type, rc, e);
+    }
+    c->told++;
+    return 0;
+}
+
+uint64_t client_told(const struct client *c)
+{
+    return c->told;
 }
 
 int client_meet(struct client *c, uint8_t group, uint64_t timeout_ns,

@@ -50,7 +50,8 @@
     BUG(WITHOUT_SILENCE_WATCH, "without-silence-watch")                                  \
     BUG(WITHOUT_STEPS_OF_PUSHES, "without-steps-of-pushes")                              \
     BUG(WITHOUT_STOPS, "without-stops")                                                  \
-    BUG(WITHOUT_TURNS, "without-turns")
+    BUG(WITHOUT_TURNS, "without-turns")                                                  \
+    BUG(WITHOUT_UNSURE_WORKERS, "without-unsure-workers")
 
 enum bug {
     NO_BUG,

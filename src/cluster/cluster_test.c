@@ -160,13 +160,16 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
                                    some(k + 4), some(k + 5),          text,
                                    some(k + 6), (uint8_t)some(k + 7), {NULL, 0}};
     else if (type == MSG_LEASE)
-        m.lease = (struct msg_lease){some(k + 1), some(k + 2), some(k + 3), some(k + 4)};
+        m.lease = (struct msg_lease){some(k + 1), some(k + 2), some(k + 3),
+                                     some(k + 4), some(k + 5), some(k + 6)};
     else if (type == MSG_CUT)
         m.cut = (struct msg_cut){some(k + 1)};
     else if (type == MSG_PIECE_DONE)
         m.piece_done = (struct msg_piece_done){
-            some(k + 1),      (uint32_t)some(k + 2), some(k + 3), 1,
-            some(k) % 2 != 0, some(k + 4),           text};
+            some(k + 1), (uint32_t)some(k + 2), some(k + 3),
+            1,           some(k) % 2 != 0,      some(k + 4),
+            text,        (uint8_t)some(k + 5),  some(k + 6),
+            some(k + 7)};
     else if (type == MSG_BARRIER)
         m.barrier = (struct msg_barrier){(uint8_t)some(k + 1), some(k + 2)};
     else if (type == MSG_HEARTBEAT)

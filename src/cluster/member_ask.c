@@ -14,7 +14,7 @@ static struct ask *ask_of(struct member *m, uint16_t type)
         struct ask *a = &m->asks[i];
         if (a->request == 0)
             free = a;
-        else if (a->type == type)
+        else if (a->type == type && !member_asks_ahead(type))
             return NULL; // a request of this type is under way
     }
     return free;
@@ -38,6 +38,31 @@ static int member_ask_keep(struct ask *a, uint16_t type, uint64_t request,
     return 0;
 }
 
+// Sets the number up to which all reports of this worker are answered. It is set each time
+// that a message is sent, because a report may have been answered since the last time.
+static void set_answered(const struct member *m, struct ask *a)
+{
+    uint64_t *to = a->type == MSG_LEASE        ? &a->msg.lease.answered
+                   : a->type == MSG_PIECE_DONE ? &a->msg.piece_done.answered
+                                               : NULL;
+    if (to == NULL)
+        return;
+    *to = a->type == MSG_LEASE ? a->msg.lease.reports : a->msg.piece_done.number;
+    for (int i = 0; i < MEMBER_ASKS; i++) {
+        const struct ask *b = &m->asks[i];
+        uint64_t number = b->msg.piece_done.number;
+        if (b->request != 0 && b->type == MSG_PIECE_DONE && number != 0 && number <= *to)
+            *to = number - 1;
+    }
+}
+
+static void send_ask(struct member *m, struct ask *a, uint64_t now)
+{
+    a->sent_at = now;
+    set_answered(m, a);
+    member_send(m, a->type, a->request, &a->msg);
+}
+
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx)
 {
@@ -50,10 +75,8 @@ int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_f
     a->done = done;
     a->ctx = ctx;
     a->sent_at = 0;
-    if (member_is_here(m)) {
-        a->sent_at = van_now(m->side.van);
-        member_send(m, type, a->request, &a->msg);
-    }
+    if (member_is_here(m))
+        send_ask(m, a, van_now(m->side.van));
     return 0;
 }
 
@@ -282,6 +305,18 @@ bool member_left(const struct member *m)
     return m->left;
 }
 
+// Returns the oldest request under way that is newer than this one, or NULL.
+static struct ask *ask_after(struct member *m, uint64_t request)
+{
+    struct ask *next = NULL;
+    for (int i = 0; i < MEMBER_ASKS; i++) {
+        struct ask *a = &m->asks[i];
+        if (a->request > request && (next == NULL || a->request < next->request))
+            next = a;
+    }
+    return next;
+}
+
 uint64_t member_resend(struct member *m, uint64_t now, bool again)
 {
     uint64_t next = VAN_NEVER;
@@ -289,14 +324,9 @@ uint64_t member_resend(struct member *m, uint64_t now, bool again)
     uint64_t before = again ? now : now - m->o.resend_ns;
     if (!again && now < m->o.resend_ns)
         before = 0;
-    for (int i = 0; i < MEMBER_ASKS; i++) {
-        struct ask *a = &m->asks[i];
-        if (a->request == 0)
-            continue;
-        if (a->sent_at <= before) {
-            a->sent_at = now;
-            member_send(m, a->type, a->request, &a->msg);
-        }
+    for (struct ask *a = ask_after(m, 0); a != NULL; a = ask_after(m, a->request)) {
+        if (a->sent_at <= before)
+            send_ask(m, a, now);
         next = a->sent_at < next ? a->sent_at : next;
     }
     for (uint8_t group = 0; group < MEMBER_GROUPS; group++) {

@@ -59,7 +59,8 @@ static void ask_is_the_only_one(const struct member *m, int one)
     assert(a->request > REQUEST_FIRST && a->request <= m->last_request);
     for (int i = 0; i < one; i++)
         assert(m->asks[i].request == 0 ||
-               (m->asks[i].request != a->request && m->asks[i].type != a->type));
+               (m->asks[i].request != a->request &&
+                (m->asks[i].type != a->type || member_asks_ahead(a->type))));
 }
 
 // A request in flight has a copy of its message, which may have to be sent again, and

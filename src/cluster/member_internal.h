@@ -15,7 +15,7 @@
 #define MEMBER_GREET_NS (3 * SECOND_NS)
 
 enum {
-    MEMBER_ASKS = 16, // most types of requests under way at the same time
+    MEMBER_ASKS = 32, // most requests under way at the same time
     MEMBER_GROUPS = 8,
     MEMBER_MISSING_MAX = 512,
 };
@@ -92,6 +92,13 @@ static inline bool member_is_here(const struct member *m)
 static inline bool member_is_behind(const struct member *m)
 {
     return m->s.generation < m->who.generation && !bug_in(m->o.bugs, WITHOUT_GENERATION);
+}
+
+// Returns whether several requests of this type may be under way. The scheduler takes
+// reports of pieces by their numbers, so a worker need not wait for its last report.
+static inline bool member_asks_ahead(uint16_t type)
+{
+    return type == MSG_PIECE_DONE;
 }
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);

@@ -288,5 +288,7 @@ void remote_has_read(struct remote_worker *w, double start);
 // Reports to the scheduler, and through it to the driver, what was done since the last
 // report. *m has the other fields of the message; its report is filled in here.
 int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e);
+// Numbers the report *m, sends it, and does not wait for its answer.
+int remote_tell_done(struct remote_worker *w, struct msg_piece_done *m, struct err *e);
 
 #endif

@@ -310,7 +310,8 @@ static double passes_done(const struct msg_leased *l)
 static int deal_piece_of(struct remote_worker *w, const struct msg_leased *l,
                          struct err *e)
 {
-    struct msg_piece_done m = {.pass = l->pass, .file = l->file, .index = l->index};
+    struct msg_piece_done m = {
+        .what = l->what, .pass = l->pass, .file = l->file, .index = l->index};
     bool at_end;
     double start = clock_seconds();
     TRY(deal_rows_put(w->dealt, l->file, l->index, &at_end, e));
@@ -356,6 +357,7 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
     if (rc == 0)
         rc = remote_report(w,
                            &(struct msg_piece_done){
+                               .what = l->what,
                                .pass = l->pass,
                                .file = l->file,
                                .index = l->index,

@@ -182,14 +182,15 @@ static int remote_score_tell(struct remote_worker *w, const struct msg_leased *l
                 (unsigned long long)found->n, SCORE_PIECE_BYTES >> 10);
     else if (rc != 0)
         err_nomem(e, "a report");
-    struct msg_piece_done m = {.pass = l->pass,
+    struct msg_piece_done m = {.what = l->what,
+                               .pass = l->pass,
                                .file = l->file,
                                .index = l->index,
                                .at_end = at_end,
                                .examples = found->places,
                                .report = {b.data, (uint32_t)b.len}};
     if (rc == 0)
-        rc = client_ask(w->remote.client, MSG_PIECE_DONE, &m, NULL, NULL, e);
+        rc = remote_tell_done(w, &m, e);
     buf_free(&b);
     // Waits during scoring do not count as waits in training.
     w->waited_ns = client_stats(w->remote.client).waited_ns;

@@ -270,6 +270,7 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
         return remote_name_key(w, w->all, rc, e);
     remote_tell_left_out(w, w->all);
     struct msg_piece_done done = {
+        .what = l->what,
         .pass = l->pass,
         .index = w->share.reports++,
         .examples = dataset_size(w->all), // the examples of the whole pass, which all

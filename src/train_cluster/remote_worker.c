@@ -31,6 +31,12 @@ struct metrics_stream *remote_seen(struct remote_worker *w)
     return all;
 }
 
+int remote_tell_done(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
+{
+    m->number = client_told(w->remote.client) + 1;
+    return client_tell(w->remote.client, MSG_PIECE_DONE, m, e);
+}
+
 int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
@@ -55,7 +61,7 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     int rc = report_write(&r, &b) == 0 ? 0 : err_nomem(e, "a report");
     m->report = (struct wire_text){b.data, (uint32_t)b.len};
     if (rc == 0)
-        rc = client_ask(w->remote.client, MSG_PIECE_DONE, m, NULL, NULL, e);
+        rc = remote_tell_done(w, m, e);
     buf_free(&b);
     metrics_streams_clear(all, labels);
     w->read_seconds = w->wait_seconds = 0;
@@ -393,6 +399,7 @@ static int remote_worker_work(struct remote_worker *w, struct err *e)
             // since.
             ask.view = w->share.view;
         }
+        ask.reports = client_told(w->remote.client);
         TRY(client_ask(w->remote.client, MSG_LEASE, &ask, keep_lease, &l, e));
         TRY(check_lease(w, &l, e));
         switch (l.what) {

@@ -17,6 +17,7 @@ struct memory_journal {
     uint64_t fails_after;
     bool keeps;
     bool waits; // it is not known whether the journal belongs to this scheduler
+    bool slow;  // no group becomes durable
 };
 
 void journals_open(struct memory_journal *j);

@@ -37,18 +37,12 @@ static inline void kept_changes(struct kept_rows *k, struct leases *l)
     assert_int_equal(leases_rows(l, false, &k->row, kept_put, k), 0);
 }
 
-// Closes the leases, and returns new leases that have read their rows. If `anew`, the
-// rows come from a journal that was written anew, which has each row once; otherwise all
-// rows that were ever written are read.
-static inline struct leases *kept_again(struct kept_rows *k, struct leases *l, bool anew)
+// Closes the leases, and returns new leases that have read the rows: the changes since
+// kept_changes are lost.
+static inline struct leases *kept_lost(struct kept_rows *k, struct leases *l)
 {
     struct leases *other;
     uint64_t head[2];
-    kept_changes(k, l);
-    if (anew) {
-        buf_clear(&k->all);
-        assert_int_equal(leases_rows(l, true, &k->row, kept_put, k), 0);
-    }
     leases_close(l);
     assert_int_equal(leases_open(&other, NULL), 0);
     assert_int_equal(leases_keep(other), 0);
@@ -63,6 +57,19 @@ static inline struct leases *kept_again(struct kept_rows *k, struct leases *l, b
     assert_int_equal(leases_restored(other), 0);
     leases_check(other);
     return other;
+}
+
+// Closes the leases, and returns new leases that have read their rows. If `anew`, the
+// rows come from a journal that was written anew, which has each row once; otherwise all
+// rows that were ever written are read.
+static inline struct leases *kept_again(struct kept_rows *k, struct leases *l, bool anew)
+{
+    kept_changes(k, l);
+    if (anew) {
+        buf_clear(&k->all);
+        assert_int_equal(leases_rows(l, true, &k->row, kept_put, k), 0);
+    }
+    return kept_lost(k, l);
 }
 
 static inline void kept_end(struct kept_rows *k)

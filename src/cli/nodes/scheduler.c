@@ -206,6 +206,8 @@ static int open_state(struct process *p, const struct scheduler_values *v,
     standby_open(&standby, &p->node.http, p->usage);
     int rc = etcd_is(v->state) ? etcd_open(&p->journal, &o, e)
                                : journal_open(&p->journal, v->state, e);
+    if (rc == 0 && !etcd_is(v->state))
+        rc = journal_thread(&p->journal, e);
     standby_close(&standby);
     return rc == 0 || rc == TUG_EINTERRUPTED ? rc : err_wrap(e, "--state");
 }

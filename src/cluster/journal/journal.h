@@ -60,6 +60,10 @@ struct journal {
 // has no groups.
 int journal_open(struct journal **ret, const char *dir, struct err *e);
 
+// Lets a thread write the groups of *j from now on: *j becomes a journal that owns the old
+// one. After an error *j is unchanged.
+int journal_thread(struct journal **j, struct err *e);
+
 static inline void journal_close(struct journal *j)
 {
     if (j != NULL)
@@ -77,9 +81,9 @@ static inline int journal_replay(struct journal *j,
 }
 
 // Adds a group. The group is durable as soon as journal_ready returns 1; in a journal
-// file, already when this call returns. After a failure the group counts as not written,
-// and all further calls fail with the same error: the scheduler may not answer requests
-// any more.
+// file without a thread, already when this call returns. After a failure the group counts
+// as not written, and all further calls fail with the same error: the scheduler may not
+// answer requests any more.
 static inline int journal_commit(struct journal *j, const void *bytes, size_t n,
                                  struct err *e)
 {

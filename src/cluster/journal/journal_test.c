@@ -347,6 +347,61 @@ static void test_killed_at_each_call(void **state)
     }
 }
 
+static void count(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+// A thread writes the groups: each is durable when journal_wait returns, the owner is
+// woken, and closing the journal first writes the last group.
+static void test_thread(void **state)
+{
+    (void)state;
+    const char *dir = files_in("thread");
+    struct err e = {0};
+    int woken = 0;
+    struct journal *j = open_in(dir), *alone;
+    assert_int_equal(journal_thread(&j, &e), 0);
+    journal_wake_by(j, count, &woken);
+    assert_int_equal(journal_ready(j, &e), 1);
+    add(j, "lost");
+    assert_int_equal(journal_wait(j, &e), 0);
+    assert_int_equal(journal_ready(j, &e), 1);
+    assert_int_equal(woken, 1);
+    assert_int_equal(journal_replace(j, "all", 3, &e), 0);
+    add(j, "more");
+    assert_int_equal(journal_wait(j, &e), 0);
+    assert_int_equal(woken, 3);
+    uint64_t bytes = journal_bytes(j);
+    add(j, "the last");
+    journal_close(j);
+    assert_groups(dir, "all|more|the last|");
+    alone = open_in(dir);
+    assert_int_equal(journal_bytes(alone),
+                     bytes + sizeof(struct journal_group) + strlen("the last"));
+    journal_close(alone);
+}
+
+static void test_thread_on_a_full_disk(void **state)
+{
+    (void)state;
+    const char *dir = files_in("full thread");
+    struct err e = {0};
+    struct journal *j = open_in(dir);
+    add(j, "kept");
+    assert_int_equal(journal_thread(&j, &e), 0);
+    disk_fault_after(0, ENOSPC);
+    add(j, "lost");
+    assert_int_equal(journal_wait(j, &e), TUG_EIO);
+    disk_fault_after(-1, 0);
+    assert_non_null(strstr(e.text, "full thread/journal': No space left on device"));
+    assert_int_equal(journal_ready(j, &e), TUG_EIO);
+    assert_int_equal(journal_commit(j, "again", 5, &e), TUG_EIO);
+    assert_int_equal(journal_replace(j, "again", 5, &e), TUG_EIO);
+    journal_close(j);
+    assert_groups(dir, "kept|");
+}
+
 static void test_each_allocation_fails(void **state)
 {
     (void)state;
@@ -358,6 +413,8 @@ static void test_each_allocation_fails(void **state)
         struct seen s = {{0}};
         mem_fault_after(n);
         int rc = journal_open(&j, dir, &e);
+        if (rc == 0)
+            rc = journal_thread(&j, &e);
         if (rc == 0)
             rc = journal_replay(j, note, &s, &e);
         mem_fault_after(-1);
@@ -382,6 +439,8 @@ int main(void)
         cmocka_unit_test(test_other_files_are_refused),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_killed_at_each_call),
+        cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_thread_on_a_full_disk),
         cmocka_unit_test(test_each_allocation_fails),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

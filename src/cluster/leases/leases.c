@@ -79,6 +79,8 @@ void leases_worker_dead(struct leases *l, uint32_t id)
     if (w == NULL || !w->alive)
         return;
     w->alive = false;
+    if (w->unsure)
+        leases_left_unknown(l);
     leases_return_pieces(l, w);
     if (by_share(l))
         leases_divide_without(l, w);
@@ -133,19 +135,17 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     return 0;
 }
 
-void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
-                struct msg_leased *ret)
+// The scheduler has answered the worker's reports up to this number, or the one before it
+// has: then the reports are in the journal.
+static void note_answered(struct leases_worker *w, uint64_t answered)
 {
-    *ret = (struct msg_leased){.what = WIRE_LEASE_WAIT, .pass = l->pass.pass};
-    if (l->over) {
-        ret->what = WIRE_LEASE_OVER;
-        return;
-    }
-    if (leases_worker_joined(l, id) != 0)
-        return;
-    struct leases_worker *w = find_worker(l, id);
-    if (!w->alive)
-        return;
+    if (answered > w->reports)
+        w->reports = answered;
+}
+
+static void answer_worker(struct leases *l, struct leases_worker *w,
+                          const struct msg_lease *m, struct msg_leased *ret)
+{
     leases_marked(l, w, m->marked);
     if (leases_must_mark(l, w)) {
         ret->what = WIRE_LEASE_MARK;
@@ -158,6 +158,39 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
         leases_ask_piece(l, w, ret);
     else if (by_share(l))
         leases_ask_share(l, w, m, ret);
+}
+
+bool leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
+                struct msg_leased *ret)
+{
+    *ret = (struct msg_leased){.what = WIRE_LEASE_WAIT, .pass = l->pass.pass};
+    if (l->over) {
+        ret->what = WIRE_LEASE_OVER;
+        return true;
+    }
+    if (leases_worker_joined(l, id) != 0)
+        return true;
+    struct leases_worker *w = find_worker(l, id);
+    if (!w->alive)
+        return true;
+    note_answered(w, m->answered);
+    if (m->reports > w->reports)
+        return false;
+    w->unsure = false;
+    answer_worker(l, w, m, ret);
+    return true;
+}
+
+enum leases_turn leases_turn_of(struct leases *l, uint32_t id,
+                                const struct msg_piece_done *m)
+{
+    struct leases_worker *w = find_worker(l, id);
+    if (w == NULL || m->number == 0)
+        return LEASES_NEXT;
+    note_answered(w, m->answered);
+    return m->number <= w->reports       ? LEASES_TAKEN
+           : m->number == w->reports + 1 ? LEASES_NEXT
+                                         : LEASES_AHEAD;
 }
 
 // Keeps a report for the driver. Without a journal the driver fetches reports all the time,
@@ -181,10 +214,14 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m,
 {
     struct leases_worker *w = find_worker(l, id);
     *ret_forget = false;
-    if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
-        return false;
-    if ((leases_scores(l) || l->kept != NULL) && !leases_report_fits(l, m->report))
+    bool counts = w != NULL && w->alive && m->pass == l->pass.pass && m->pass != 0;
+    if (counts && (leases_scores(l) || l->kept != NULL) &&
+        !leases_report_fits(l, m->report))
         return false; // the worker keeps the piece and reports again
+    if (w != NULL && m->number == w->reports + 1)
+        w->reports++;
+    if (!counts)
+        return false;
     bool news = leases_by_piece(l) ? leases_piece_done(l, w, m, ret_forget)
                                    : leases_share_done(l, w, m);
     if (news) {

@@ -78,14 +78,26 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
 
 // Answers a request for work from a worker (node id). A worker that asks again because a
 // message was lost gets the same answer until it reports. m->finished is the number of
-// the pass of shares in which the worker has finished its share; 0: none.
-void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
+// the pass of shares in which the worker has finished its share; 0: none. Returns false
+// if the request must not be answered, because an earlier report has not arrived yet: the
+// worker repeats both.
+bool leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
                 struct msg_leased *ret);
 
+// A worker sends its next report before the last one is answered. So reports are numbered,
+// and are taken in their order.
+enum leases_turn {
+    LEASES_NEXT,  // the report must be taken now
+    LEASES_TAKEN, // it was taken before, or the next scheduler must not take it any more
+    LEASES_AHEAD, // an earlier report has not arrived yet; the worker repeats both
+};
+enum leases_turn leases_turn_of(struct leases *l, uint32_t worker,
+                                const struct msg_piece_done *m);
 // Takes a worker's report of a finished piece. Returns true if the report is new, false if
 // the piece was already done, or if the worker had lost the piece because the worker was
 // declared dead. *ret_forget tells whether servers may now forget the pushes of the
-// piece: no living worker trains on it any more.
+// piece: no living worker trains on it any more. If memory is short, the report is not
+// taken.
 bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m,
                  bool *ret_forget);
 
@@ -159,6 +171,17 @@ struct wire_text leases_note(const struct leases *l);
 // Returns TUG_ENOMEM if a report did not fit into the kept reports, TUG_EDATA if a report
 // could not be added to the total; else 0.
 int leases_failed(const struct leases *l);
+
+// Tells that the rows of the last leases_rows are durable.
+void leases_durable(struct leases *l);
+// Returns whether a worker may get this answer to its request before the lease is durable.
+// If the scheduler then dies, the next one does not know who has the piece, and may give
+// it to a second worker. Both push the same batches, which servers apply once until they
+// forget the piece. So the next scheduler takes reports of pieces of which it does not know,
+// and lets servers forget nothing while leases_unsure returns true: a living worker has not
+// asked for work yet, so it may have such a piece.
+bool leases_tells_early(const struct leases *l, const struct msg_leased *m);
+bool leases_unsure(const struct leases *l);
 
 void leases_over(struct leases *l); // ends the run: every worker that asks for work
                                     // from now on gets WIRE_LEASE_OVER

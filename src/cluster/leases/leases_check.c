@@ -27,7 +27,8 @@ static void held_piece_is_leased(const struct leases *l, const struct leases_wor
     assert(w->alive && w->knows_file);
     assert(w->file < l->n_files && w->index < l->files[w->file].made);
     const struct piece *p = &l->files[w->file].p[w->index];
-    assert(p->state == PIECE_LEASED || (p->state == PIECE_DONE && l->pass.backups));
+    assert(p->state == PIECE_LEASED ||
+           (p->state == PIECE_DONE && (l->pass.backups || l->restored)));
 }
 
 // No piece is reserved for a worker whose session has ended, because it will not ask for
@@ -70,7 +71,7 @@ static void holders_of_piece_are_counted(const struct leases *l, uint32_t file,
                                          uint64_t index)
 {
     const struct piece *p = &l->files[file].p[index];
-    uint32_t holders = 0, most = l->pass.backups ? 2 : 1;
+    uint32_t holders = 0, most = l->pass.backups || l->restored ? 2 : 1;
     for (uint32_t i = 0; i < l->n_workers; i++)
         holders += l->workers[i].holds && l->workers[i].file == file &&
                    l->workers[i].index == index;

@@ -88,6 +88,11 @@ struct leases_worker {
     uint64_t next_report;      // the smallest index of a report that has not arrived yet
     uint64_t marked;           // number of the save that the worker marked last
     uint64_t examples, pieces; // see struct leases_work
+    // The following fields are not kept in a journal.
+    uint64_t reports; // number up to which the worker's reports were taken
+    // The worker has not asked for work since this scheduler was started again, so it may
+    // have a piece that the journal does not know (leases_tells_early).
+    bool unsure;
 };
 
 // A pass that is kept after leases_keep while later passes of the same number run. The training
@@ -115,6 +120,8 @@ struct kept_leases {
                              // total
     uint64_t *changed;       // the changed rows of pieces: file << 32 | chunk
     uint32_t n_changed, cap_changed;
+    // The pass in the last rows, and the pass in the rows that are durable.
+    uint64_t pass_written, pass_durable;
     struct buf work; // the row of LEASES_ROW_WORK that the journal has
     struct buf note;
 };
@@ -165,6 +172,7 @@ struct leases {
     uint32_t save_workers; // the number of workers that were known when the save began
     uint64_t bugs;         // cluster/bugs.h
     bool save_known, save_torn;
+    bool restored; // the leases were read from a journal
 
     uint64_t events; // the number of calls of leases_check so far
 };
@@ -201,6 +209,8 @@ int leases_prepare(struct leases *l); // makes the pieces of a new pass; returns
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m, bool *ret_forget);
+// Notes that a worker that has died may have left any piece that is not done.
+void leases_left_unknown(struct leases *l);
 // Makes the pieces of worker w, which has died, free for other workers.
 void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // Returns whether all pieces of the pass are done, and gets the number of finished pieces

@@ -388,6 +388,35 @@ static int put_work(struct leases *l, const struct putting *to, bool all)
     return to->put(to->ctx, LEASES_ROW_WORK);
 }
 
+static uint64_t stage_id(const struct leases *l)
+{
+    return l->pass.pass * LEASES_STAGES + l->pass.kind;
+}
+
+void leases_durable(struct leases *l)
+{
+    l->kept->pass_durable = l->kept->pass_written;
+}
+
+// Pieces that the next scheduler may not have (of files whose ends are not known), and
+// pieces and buckets of a shuffle, which may be dealt only once, are not told early.
+bool leases_tells_early(const struct leases *l, const struct msg_leased *m)
+{
+    bool piece = m->what == WIRE_LEASE_PIECE || m->what == WIRE_LEASE_SCORE ||
+                 m->what == WIRE_LEASE_SCORE_BEST;
+    return piece && l->kept != NULL && l->buckets == 0 && !l->files[m->file].in_order &&
+           l->kept->pass_durable == stage_id(l);
+}
+
+bool leases_unsure(const struct leases *l)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        if (l->workers[i].alive && l->workers[i].unsure &&
+            !bug_in(l->bugs, WITHOUT_UNSURE_WORKERS))
+            return true;
+    return false;
+}
+
 int leases_rows(struct leases *l, bool all, struct buf *row,
                 int (*put)(void *ctx, enum leases_row kind), void *ctx)
 {
@@ -398,6 +427,7 @@ int leases_rows(struct leases *l, bool all, struct buf *row,
     if (all || k->pass)
         TRY(put_one(l, &to, LEASES_ROW_PASS, row_pass));
     k->data = k->pass = false;
+    k->pass_written = stage_id(l);
     TRY(put_work(l, &to, all));
     TRY(put_changed_pieces(l, &to, all));
     return put_reports(l, &to, all);
@@ -473,6 +503,9 @@ int leases_restored(struct leases *l)
         (l->prepared && !leases_by_piece(l)))
         return TUG_EDATA;
     l->kept->reading = l->pass.kind;
+    l->restored = true;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        l->workers[i].unsure = true;
     leases_changed_all(l);
     return l->prepared ? leases_order(l) : 0;
 }

@@ -361,15 +361,20 @@ static bool take(struct leases *l, struct leases_worker *w)
            (l->pass.backups && (take_from_richest(l, w, 1) || take_backup(l, w)));
 }
 
+static enum wire_lease kind_of(const struct leases *l)
+{
+    return !leases_scores(l)                     ? WIRE_LEASE_PIECE
+           : l->pass.kind == WIRE_PASS_TEST_BEST ? WIRE_LEASE_SCORE_BEST
+                                                 : WIRE_LEASE_SCORE;
+}
+
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret)
 {
     if (!l->prepared && (leases_prepare(l) != 0 || !l->prepared))
         return;
     if (!w->holds && !take(l, w))
         return;
-    ret->what = !leases_scores(l)                     ? WIRE_LEASE_PIECE
-                : l->pass.kind == WIRE_PASS_TEST_BEST ? WIRE_LEASE_SCORE_BEST
-                                                      : WIRE_LEASE_SCORE;
+    ret->what = kind_of(l);
     ret->file = w->file;
     ret->index = w->index;
     leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
@@ -402,11 +407,66 @@ static void look_if_dealt(struct leases *l)
     (void)leases_prepare(l); // on failure, the next request tries again
 }
 
+// Counts a free piece as not free any more.
+static void take_from_free(struct leases *l, struct file *f, const struct piece *p)
+{
+    struct leases_worker *v = keeper(l, p);
+    if (f->in_order)
+        f->returned--;
+    else if (v != NULL)
+        v->reserved--;
+    else
+        l->unreserved--;
+}
+
+static void set_done(const struct leases *l, const struct leases_worker *w,
+                     struct file *f, uint64_t index, const struct msg_piece_done *m)
+{
+    struct piece *p = &f->p[index];
+    p->state = PIECE_DONE;
+    p->had = (uint32_t)(w - l->workers);
+    p->held = m->held != 0;
+    p->examples = m->examples < UINT32_MAX ? (uint32_t)m->examples : UINT32_MAX;
+    f->done += index < f->count;
+}
+
+// Takes the report of a piece which a dead scheduler gave to this worker, without a trace
+// in the journal. Returns whether the report is new.
+static bool unknown_done(struct leases *l, const struct leases_worker *w,
+                         const struct msg_piece_done *m, bool *ret_forget)
+{
+    if (!l->prepared && (leases_prepare(l) != 0 || !l->prepared))
+        return false;
+    struct file *f = m->file < l->n_files ? &l->files[m->file] : NULL;
+    if (f == NULL || !f->in_pass || m->index >= f->count || m->index >= f->made ||
+        m->what != kind_of(l) || l->buckets != 0)
+        return false;
+    struct piece *p = &f->p[m->index];
+    if (p->state == PIECE_DONE)
+        return false;
+    if (p->state == PIECE_FREE)
+        take_from_free(l, f, p);
+    *ret_forget = p->holders == 0;
+    set_done(l, w, f, m->index, m);
+    leases_changed(l, m->file, m->index);
+    return true;
+}
+
+void leases_left_unknown(struct leases *l)
+{
+    for (uint32_t i = 0; i < leases_trained(l); i++)
+        for (uint64_t k = 0; k < l->files[i].made; k++)
+            if (l->files[i].in_pass && l->files[i].p[k].state != PIECE_DONE) {
+                l->files[i].p[k].left = true;
+                leases_changed(l, i, k);
+            }
+}
+
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m, bool *ret_forget)
 {
     if (!w->holds || w->file != m->file || w->index != m->index)
-        return false;
+        return w->unsure && unknown_done(l, w, m, ret_forget);
     struct file *f = &l->files[w->file];
     struct piece *p = &f->p[w->index];
     bool news = p->state != PIECE_DONE;
@@ -417,11 +477,7 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
     *ret_forget = p->holders == 0 || bug_in(l->bugs, WITHOUT_SECOND_REPORTS);
     if (!news)
         return false;
-    p->state = PIECE_DONE;
-    p->had = (uint32_t)(w - l->workers);
-    p->held = m->held != 0;
-    p->examples = m->examples < UINT32_MAX ? (uint32_t)m->examples : UINT32_MAX;
-    f->done += w->index < f->count;
+    set_done(l, w, f, w->index, m);
     if (m->at_end)
         set_end(f, w->index + 1);
     look_if_dealt(l);

@@ -125,6 +125,15 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
         (void)van_send(s->van, link, type, request, msg, NULL);
 }
 
+void scheduler_send_early(struct scheduler *s, van_link link, uint16_t type,
+                          uint64_t request, const void *msg)
+{
+    if (s->keep == NULL || !scheduler_keep_speaks(s))
+        scheduler_send(s, link, type, request, msg);
+    else if (scheduler_has_room(s, link))
+        (void)van_send(s->van, link, type, request, msg, NULL);
+}
+
 void scheduler_part(struct scheduler *s, van_link link)
 {
     if (s->keep == NULL || !outbox_close_link(&s->keep->out, link))

@@ -251,6 +251,7 @@ struct scheduler {
     uint64_t state_request;
     struct forget *forgets;
     uint32_t n_forgets, cap_forgets;
+    bool unsure; // see leases_unsure, at the last tick
     struct cut_of cut;
     uint64_t views_at; // time at which views were sent last; 0: no views are due
 
@@ -285,6 +286,10 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes);
 bool scheduler_has_room(const struct scheduler *s, van_link link);
 void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
                     const void *msg);
+// Sends a message before the decision in it is durable. The next scheduler must not depend
+// on the decision (leases_tells_early).
+void scheduler_send_early(struct scheduler *s, van_link link, uint16_t type,
+                          uint64_t request, const void *msg);
 void scheduler_part(struct scheduler *s, van_link link); // closes the link
 void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
                       const char *why);

@@ -4,7 +4,8 @@
 // wait until the end of the round of events. Then the rows of the state that have changed
 // (scheduler_rows.c) are written as one group, and the messages are sent when the group
 // is durable. So the next scheduler knows everything that a node was told, whichever event or
-// deadline has caused the message, and a round costs at most one group.
+// deadline has caused the message, and a round costs at most one group. Leases of pieces
+// are an exception (leases_tells_early): a worker gets its next piece at once.
 //
 // A journal in etcd is durable only after some time. Rounds go on meanwhile, and their
 // changes and messages belong to the next group. While it is not known whether another
@@ -25,18 +26,17 @@
 // to this many times its size, since it was last replaced.
 enum { GROW_BYTES = 1 << 20, GROW_TIMES = 4 };
 
-// Returns whether the message may be sent although a group is not durable: it only
-// confirms a heartbeat, and contains no decision.
-static bool says_nothing(const struct keep *k, uint16_t type, const void *msg)
+bool scheduler_keep_speaks(const struct scheduler *s)
 {
-    return type == MSG_HEARTBEAT_OK && ((const struct msg_heartbeat_ok *)msg)->known &&
-           k->state == KEEP_WRITES && journal_speaks(k->journal);
+    return s->keep->state == KEEP_WRITES && journal_speaks(s->keep->journal);
 }
 
 void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
                          uint64_t request, const void *msg)
 {
-    if (says_nothing(s->keep, type, msg))
+    bool confirms = type == MSG_HEARTBEAT_OK &&
+                    ((const struct msg_heartbeat_ok *)msg)->known;
+    if (confirms && scheduler_keep_speaks(s))
         (void)van_send(s->van, link, type, request, msg, NULL);
     else
         outbox_send(&s->keep->out, link, type, request, msg);
@@ -187,12 +187,15 @@ void scheduler_keep_tick(struct scheduler *s)
     }
     int ready = journal_ready(k->journal, &why);
     if (ready == 1) {
+        leases_durable(s->leases);
         outbox_release_sealed(&k->out, s->van);
         ready = keep_changes(s, &why);
         outbox_seal(&k->out);
         if (ready == 0)
             ready = journal_ready(k->journal, &why);
     }
+    if (ready == 1)
+        leases_durable(s->leases);
     if (ready < 0)
         keep_failed(s, &why);
     else if (s->finished)

@@ -85,6 +85,9 @@ void scheduler_keep_send(struct scheduler *s, van_link link, uint16_t type,
 // Returns whether the scheduler must be silent, even to heartbeats: etcd does not answer,
 // so it is not known whether this scheduler still leads.
 bool scheduler_is_mute(const struct scheduler *s);
+// Returns whether a message may be sent although a group is not durable, if it contains no
+// decision.
+bool scheduler_keep_speaks(const struct scheduler *s);
 // Writes the changed rows to the journal, and when they are durable sends
 // the messages that wait.
 void scheduler_keep_tick(struct scheduler *s);

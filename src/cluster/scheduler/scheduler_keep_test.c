@@ -361,6 +361,33 @@ static void test_silent_while_the_journal_waits(void **state)
     }
 }
 
+// While no group becomes durable, a worker gets its next piece, but no answer to its report.
+static void test_pieces_on_a_slow_disk(void **state)
+{
+    (void)state;
+    struct world w;
+    journals_open(&journal);
+    struct scheduler_options o = options(&journal);
+    o.servers = o.workers = 1;
+    world_open(&w, 1, &o);
+    w.with_work = w.go_on = true;
+    w.pieces = 20;
+    w.passes = 1;
+    world_add_all(&w, 1, 1, true);
+    const struct actor *worker = &w.actors[1];
+    for (int i = 0; i < 100000 && !worker->has_piece; i++)
+        world_run(&w, MILLIS);
+    for (int i = 0; i < 100000 && (worker->has_piece || worker->asking); i++)
+        world_run(&w, MILLIS);
+    assert_false(worker->has_piece || worker->asking);
+    journal.slow = true;
+    world_run(&w, 5 * SECONDS);
+    assert_true(worker->has_piece && worker->asking);
+    journal.slow = false;
+    assert_int_equal(world_finish(&w, 600 * SECONDS).code, 0);
+    end(&w);
+}
+
 // Members refuse a scheduler with another journal, because they have joined a different
 // scheduler.
 static void test_other_options_are_refused(void **state)
@@ -485,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_killed_at_each_write),
         cmocka_unit_test(test_guests_of_the_same_number),
         cmocka_unit_test(test_silent_while_the_journal_waits),
+        cmocka_unit_test(test_pieces_on_a_slow_disk),
         cmocka_unit_test(test_other_options_are_refused),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_half_a_row),

@@ -68,11 +68,14 @@ void scheduler_lease_serve(struct scheduler *s, struct sched_node *n, uint64_t r
     if (refused_for_part(s, n, request, MSG_LEASE, WIRE_WORKER))
         return;
     n->progress_at = s->now;
-    if (s->phase != SCHEDULER_GATHERING)
-        leases_ask(s->leases, n->n.id, m, &leased);
+    if (s->phase != SCHEDULER_GATHERING && !leases_ask(s->leases, n->n.id, m, &leased))
+        return;
     if (leased.what == WIRE_LEASE_MARK)
         leased.saver = s->cut.saver;
-    scheduler_send(s, n->link, MSG_LEASED, request, &leased);
+    if (leases_tells_early(s->leases, &leased))
+        scheduler_send_early(s, n->link, MSG_LEASED, request, &leased);
+    else
+        scheduler_send(s, n->link, MSG_LEASED, request, &leased);
 }
 
 // Takes the report of a finished piece. Until a piece is done, servers remember which
@@ -83,6 +86,11 @@ void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
                                 uint64_t request, const struct msg_piece_done *m)
 {
     if (refused_for_part(s, n, request, MSG_PIECE_DONE, WIRE_WORKER))
+        return;
+    enum leases_turn turn = leases_turn_of(s->leases, n->n.id, m);
+    if (turn == LEASES_TAKEN)
+        answer(s, n, request, 0, NULL);
+    if (turn != LEASES_NEXT)
         return;
     struct forget *f = scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
                                       sizeof(*f));
@@ -103,7 +111,8 @@ void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
                       "give fewer examples to score");
     else if (leases_failed(s->leases) != 0)
         scheduler_end(s, TUG_EDATA, "the report of a worker is damaged");
-    answer(s, n, request, 0, NULL);
+    if (m->number == 0 || leases_turn_of(s->leases, n->n.id, m) == LEASES_TAKEN)
+        answer(s, n, request, 0, NULL);
 }
 
 static void pass_state(struct scheduler *s, struct sched_node *n, uint64_t request,
@@ -210,6 +219,18 @@ static uint64_t known_to_servers(const struct scheduler *s)
     return least;
 }
 
+// After a restart some workers may train on pieces of which this scheduler does not know
+// (leases_unsure). Until each of them has asked for work, or servers know that it is dead,
+// servers forget nothing. Returns whether they must wait.
+static bool holds_forgets(struct scheduler *s)
+{
+    bool unsure = leases_unsure(s->leases);
+    for (uint32_t i = 0; i < s->n_forgets && (unsure || s->unsure); i++)
+        s->forgets[i].version = s->roster.version + s->changed;
+    s->unsure = unsure;
+    return unsure;
+}
+
 static void send_forgets(struct scheduler *s)
 {
     uint64_t known = known_to_servers(s);
@@ -253,7 +274,7 @@ bool scheduler_over(const struct scheduler *s)
 
 uint64_t scheduler_work_tick(struct scheduler *s)
 {
-    if (s->n_forgets > 0)
+    if (!holds_forgets(s) && s->n_forgets > 0)
         send_forgets(s);
     return send_views(s);
 }
