@@ -243,9 +243,10 @@ void page_add_nodes(struct page_view *p)
     json_array_foreach(nodes, i, n)
         add_node(p, n);
     page_table_end(p);
-    html_add(&p->h,
-             "<p class=\"later\">A second: examples of a worker, as a mean over the "
-             "last 30 to 60 seconds.</p>\n");
+    html_add(
+        &p->h,
+        "<p class=\"later\">Column 'a second': examples of a worker, as a mean over the "
+        "last 30 to 60 seconds.</p>\n");
     page_section_end(p);
 }
 

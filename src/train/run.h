@@ -168,8 +168,8 @@ struct updater {
 // the gradients of a batch, so that any number of threads gives the same bits.
 extern const struct updater updater_hogwild, updater_synchronous;
 
-int run_open_source(struct source **ret, const struct run *r,
-                    const struct path_list *paths, struct err *e);
+int run_open_source(struct source **ret, const struct path_list *paths,
+                    const atomic_bool *interrupted, struct err *e);
 
 // Opens the reader with the known properties of the data; called again when more
 // properties are known.

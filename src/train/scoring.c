@@ -62,6 +62,16 @@ static int nothing_left(const struct held_out *h, uint64_t examples, const char 
                    h->share, (unsigned long long)examples, to);
 }
 
+// Returns the flag that interrupts a validation; NULL: none. The save of an interrupted run
+// that saves only whole passes has the rows after its last pass, so this pass must end as
+// finished, with its validation.
+static const atomic_bool *validation_interrupt(const struct run *r)
+{
+    return r->rows->whole_passes && run_saves_when_interrupted(r)
+               ? NULL
+               : r->config->interrupted;
+}
+
 int scoring_validate(struct run *r, uint64_t examples, struct metrics *ret, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -79,14 +89,15 @@ int scoring_validate(struct run *r, uint64_t examples, struct metrics *ret, stru
         .group = c->group,
         .merge = c->merge,
         .numbered = r->has_best || c->valid.n == 0 ? NULL : "--valid",
-        .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
+        .interrupted = validation_interrupt(r),
     };
     want_curves(r, &o, false);
     if (c->valid.n == 0 && !r->streaming && r->data != NULL) {
         o.data = r->data; // use the data in memory instead of reading the text again
         o.hide_new = true;
     } else {
-        TRY(run_open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
+        TRY(run_open_source(&o.source, c->valid.n > 0 ? &c->valid : &c->data,
+                            o.interrupted, e));
     }
     TRY(evaluate_source(r, &o, false, ret, e));
     uint64_t held = ret->examples + ret->without_weight;
@@ -116,7 +127,7 @@ int scoring_test(struct run *r, struct train_result *result, struct err *e)
     double start = clock_seconds();
     int rc = scoring_elsewhere(c)
                  ? r->course->score(r, true, r->has_best, result->tests, e)
-                 : run_open_source(&o.source, r, &c->test, e);
+                 : run_open_source(&o.source, &c->test, c->interrupted, e);
     if (rc == 0 && !scoring_elsewhere(c))
         rc = evaluate_source(r, &o, r->has_best, result->tests, e);
     result->test_seconds = rc == 0 || rc == TUG_EINTERRUPTED ? clock_seconds() - start

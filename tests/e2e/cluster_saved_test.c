@@ -84,6 +84,21 @@ static void interrupted_in_sync(void **state)
     assert_true(e2e_number("epochs") == 30);
 }
 
+// An interrupted run finishes its pass with the validation, and then saves. If the save
+// said that the pass had not ended, the resumed run would train on its examples twice.
+static void interrupted_with_validation(void **state)
+{
+    (void)state;
+    static const char more[] = "--epochs 30 --valid valid.svm --patience 0";
+    tug_ends(0, "%s --deterministic", words_of("whole", more));
+    start_run(2, 2, files_path("%s --mode sync", words_of("held", more)));
+    interrupt_in_pass(3);
+    cluster_said("run", "saved to held/save-000001");
+    tug_ends(0, "%s --deterministic --resume", words_of("held", more));
+    assert_true(e2e_number("epochs") == 30);
+    cluster_same_parts("whole", "held");
+}
+
 static void interrupted_in_async(void **state)
 {
     (void)state;
@@ -217,13 +232,10 @@ static void saves_of_short_passes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(saves_of_short_passes),
-        cluster_test(resumed_in_sync),
-        cluster_test(interrupted_in_sync),
-        cluster_test(interrupted_in_async),
-        cluster_test(interrupted_while_gathering),
-        cluster_test(other_commands),
-        cluster_test(validation_stops),
+        cluster_test(saves_of_short_passes), cluster_test(resumed_in_sync),
+        cluster_test(interrupted_in_sync),   cluster_test(interrupted_with_validation),
+        cluster_test(interrupted_in_async),  cluster_test(interrupted_while_gathering),
+        cluster_test(other_commands),        cluster_test(validation_stops),
         cluster_test(out_is_kept),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
