@@ -302,6 +302,7 @@ void page_add_loops(struct page_view *p)
     json_array_foreach(loops, i, loop)
         add_loop(p, loop, i);
     page_table_end(p);
+    page_window(p, "CPU, push p99 and pull p99 are of the time");
     add_limit(p, loops);
     page_section_end(p);
 }

@@ -84,6 +84,7 @@ static void computes_rates(void **state)
         "<tr><td>push</td><td class=\"n\">50</td><td class=\"n\">1.5 ms</td><td "
         "class=\"n\">2.0 ms</td><td class=\"n\">5.0 ms</td><td class=\"n\">110</td>");
     has(all, "are of requests in the last 2.0 s.</p>");
+    has(all, "CPU, push p99 and pull p99 are of the time in the last 2.0 s.</p>");
     has(all, "<td>t</td><td></td><td class=\"n\">300</td><td class=\"n\">–</td><td "
              "class=\"n\">100</td>");
     all = main_of(now, NULL); // one set of facts gives no rates
