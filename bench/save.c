@@ -331,10 +331,10 @@ static int measure(struct save_bench *x, uint64_t rows, struct err *e)
 
 static const char text[] =
     "save    {rows:.1M} M rows, {bytes:.0M} MB: {bytes/save_seconds:.0M} MB/s; plain "
-    "write and fdatasync {bytes/write_seconds:.0M} MB/s: {save_ratio:.2} of it (floor "
+    "write and fdatasync {bytes/write_seconds:.0M} MB/s: ratio {save_ratio:.2} (goal "
     "0.7, or 1000 MB/s)\n"
     "load    {bytes/load_seconds:.0M} MB/s; reading the file, in no cache, "
-    "{bytes/read_seconds:.0M} MB/s: {load_ratio:.2} of it (floor 0.7, or 1000 MB/s)\n"
+    "{bytes/read_seconds:.0M} MB/s: ratio {load_ratio:.2} (goal 0.7, or 1000 MB/s)\n"
     "delta   {delta_rows:.2%} % of the rows: {delta_bytes_share:.2%} % of the bytes and "
     "{delta_time_share:.2%} % of the time of a full save (ceiling 3 for 1 %)\n"
     "train   {alone_per_second:.2M} M keys/s alone, {meanwhile_per_second:.2M} M while a "

@@ -201,7 +201,8 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 // Setting an optimizer of the same name again keeps the states. TUG_EUSAGE if the name, a
 // field or a number is invalid, or the servers' program has an updater.
 TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
-// Gets the number of updates that a scheduler uses: begin_num_update plus the number of
+// Gets the number of updates from which an lr_scheduler computes the rate:
+// begin_num_update plus the number of
 // updates of the key that was updated most often. TUG_EUSAGE in a cluster, where the
 // servers count updates.
 TUG_API int tug_kvstore_num_update(struct tug_kvstore *s, uint64_t *ret);

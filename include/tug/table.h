@@ -242,7 +242,7 @@ TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
 // These functions pull, push and assign all variables, which lie one after the other in
-// one array. tug_dense_floats returns the number of floats in this array, at once.
+// one array. tug_dense_floats returns the number of floats in this array.
 // tug_dense_push takes gradients (as tug_push), tug_dense_assign sets values (as
 // tug_assign).
 TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);

@@ -35,12 +35,13 @@ __all__ = ["Error", "KVStore", "KVStoreBase", "KVStoreServer", "RowSparse", "cre
 _ARRAYS = "arrays are numpy's, torch's, RowSparse, or of a class given to register_array_type"
 _OWN = "for a store of your own, register its class with KVStoreBase.register"
 _LAYERS = "the program computes scores and gradients itself, as sparse.py of docs/from-mxnet.md does"
+_MODULE = "write the training loop in the program, as sparse.py of docs/from-mxnet.md does"
 _METRICS = "compute the metric with numpy, as in (p.argmax(axis=1) == y).mean()"
 _READERS = "docs/from-mxnet.md has a reader of libsvm files, libsvm(), in place of LibSVMIter"
 _ELSEWHERE = {"NDArray": _ARRAYS, "nd": _ARRAYS, "np": _ARRAYS, "TestStore": _OWN, "Horovod": _OWN, "BytePS": _OWN,
-              "Module": "init_optimizer begins the loop that Module had",
-              "mod": "init_optimizer begins the loop that Module had",
-              "module": "init_optimizer begins the loop that Module had",
+              "Module": _MODULE,
+              "mod": _MODULE,
+              "module": _MODULE,
               "Trainer": "examples/kvstore_torch.py has the loop of Trainer, with a torch model",
               "gluon": "examples/kvstore_torch.py has the loop of gluon.Trainer, with a torch model",
               "autograd": _LAYERS, "sym": _LAYERS, "symbol": _LAYERS, "metric": _METRICS, "io": _READERS,

@@ -11,8 +11,8 @@ uint64_t silence_begin(struct session *s, uint64_t now)
     return now + SILENCE_NS;
 }
 
-// Notes signs of life. Queued bytes that the van sends count as a sign only if they were
-// queued before the PING, because PING cannot be answered before it is sent. Bytes queued
+// Notes signs of life. Bytes that leave the van's queue count as a sign if they were queued
+// before the PING: they delay the PING, so its answer can arrive only later. Bytes queued
 // after the PING do not count: they can still be sent over a link whose other direction
 // is dead.
 static void look_for_signs(struct silence *x, struct session *s, uint64_t now)

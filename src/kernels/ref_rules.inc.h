@@ -224,8 +224,8 @@ static void apply_rmsprop(const struct rule_params *p, float l2, float *w, float
     apply1(rmsprop, p, l2, w, s, g, n);
 }
 
-// Rules in which k weights share one n. A weight that takes no part adds 0 to the
-// sums and does not change.
+// Rules in which k weights share one accumulator. A weight that takes no part in the update
+// (see moves) adds 0 to the accumulator and does not change.
 
 static float squares(const struct rule_params *p, float l2, const float *w,
                      const float *g, size_t k)

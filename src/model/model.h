@@ -178,10 +178,10 @@ struct model_training {
 };
 
 // Callbacks about dense parameters that are being transferred. A model calls `needs`
-// before it reads floats [first, first + n), which may arrive only during this call. It
-// calls `has` when the gradient of the floats is complete for these examples, so that the
-// gradient may be sent. Each float is reported once to `needs`, and at most once to
-// `has`.
+// before it reads floats [first, first + n); they may not have arrived before, and are
+// there when the call returns. It calls `has` when the gradient of these floats, over the
+// examples of the batch, is complete and may be sent. Each float is reported once to
+// `needs`, and at most once to `has`.
 struct model_flow {
     void (*needs)(void *ctx, size_t first, size_t n);
     void (*has)(void *ctx, size_t first, size_t n);

@@ -157,7 +157,7 @@ const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);
 // Returns whether any source other than the default has set the option.
 bool options_given(const struct options *o, const char *name);
-// Returns whether an option other than a list has a value, its default or another.
+// Returns whether the option, which is not a list, has a value: its default or another.
 bool options_has(const struct options *o, const char *name);
 // Returns whether a source other than the default or a preset gave the option.
 bool options_said(const struct options *o, const char *name);

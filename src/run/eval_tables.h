@@ -13,7 +13,9 @@
 
 // A zeroed struct is empty.
 struct eval_tables {
-    const char *by; // columns of `groups`; owned by the caller; NULL: not wanted
+    // The columns of the data by which `groups` groups examples; owned by the caller;
+    // NULL: no groups are wanted.
+    const char *by;
     struct group_table groups;
     bool has_importance, has_calibration; // whether these tables are wanted
     struct importance importance;

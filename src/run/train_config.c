@@ -87,9 +87,10 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
 {
     struct train_config *c = &setup->config;
     if (t->valid != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--table and --valid cannot be used together: the best pass of "
-                       "tables made from settings cannot be kept");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--table and --valid cannot be used together: the rows of the best "
+            "pass cannot be kept for tables that --table makes");
     if (t->prior != 0 && options_given(o, "prior"))
         return err_set(e, TUG_EUSAGE,
                        "--table and --prior cannot be used together: rows of such tables "

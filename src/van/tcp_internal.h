@@ -140,8 +140,9 @@ struct tcp_link {
     uint64_t last_byte; // time at which the last byte arrived
     uint64_t hello_by;  // time by which a stranger's first message must have arrived
     bool stranger;      // the link is in the van's list of strangers
-    bool trial;         // the stranger is on trial, in the reserve (tcp_limits.c)
-    bool joined;        // van_joined was called
+    bool trial;  // a stranger that holds one of the places kept free for new peers, for a
+                 // short time (tcp_limits.c)
+    bool joined; // van_joined was called
     struct tcp_link *older, *newer;
     uint64_t counted; // bytes taken from the budget for the link itself
     struct tcp_pace in, out;

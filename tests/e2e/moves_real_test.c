@@ -59,8 +59,8 @@ static void sync_has_the_same_bits(void **state)
     cluster_same_parts("one", "moved");
 }
 
-// Trains in one process and while servers come and go. The two AUCs may differ by at most
-// `most`.
+// Trains twice: in one process, and in a cluster whose servers come and go. The two AUCs
+// may differ by at most `most`.
 static void compare(const char *quiet, const char *quiet_words, const char *moved,
                     const char *words, double most)
 {

@@ -59,7 +59,7 @@ static void check_moves_on(struct lone *a)
     get(a, &x);
     require(put(b, x.data, x.len, &e) == 0);
     get(b, &y);
-    // Compares only lengths, because the order of pushes of pieces may differ.
+    // Compares only lengths, because the order of the pushes in the lists may differ.
     require(x.len == y.len);
     require(partition_drop(b->shard, WIRE_SPACE_SPARSE, PARTITION, &e) == 0);
     buf_free(&x);

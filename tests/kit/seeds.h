@@ -30,8 +30,8 @@ struct seeds_run {
     bool keeps; // the scheduler has a journal, dies and comes back (kit/restarts.h)
     uint64_t came_back; // number of deaths of schedulers that have a journal
     const char *dir;    // directory for saves; it is empty before and after
-    // The number of events of each kind, summed over all seeds, because worlds without
-    // such events would find no defect.
+    // The number of events of each kind, summed over all seeds. They are counted because a
+    // world in which nothing happens finds no defect.
     uint64_t *counts;
 };
 

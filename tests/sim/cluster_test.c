@@ -56,7 +56,7 @@ enum {
     HEARD,
     SERVERS, // servers that joined late, were drained, or died
 };
-enum { CHOICE = 4, KEY = 6 }; // numbers of random streams
+enum { CHOICE = 4, KEY = 6 }; // ids of random streams
 // The time between the requests of workers in worlds with two schedulers.
 #define SLOW_NS (400 * MS)
 

@@ -25,7 +25,7 @@ _PREFIX = "communicator_"
 # Settings that accept only Paddle's default. Each has the default and the reason why tug has no other value.
 _FIXED: Dict[str, Tuple[str, str]] = {
     "communicator_thread_pool_size": ("5", "requests need no threads: one thread sends to all servers at once"),
-    "communicator_send_wait_times": ("5", "queued pushes are sent at once, and later ones are merged meanwhile"),
+    "communicator_send_wait_times": ("5", "queued pushes are sent immediately; pushes that come meanwhile are merged"),
     "communicator_fake_rpc": ("0", "a worker always sends its requests"),
 }
 _TAKEN = ("communicator_send_queue_size", "communicator_max_merge_var_num", "communicator_is_sgd_optimizer",

@@ -117,7 +117,7 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("fleet", "_set_opt_info _opt_info", "net's params and the optimizer determine rows and layers"),
     ("fleet.util", "get_heter_file_shard", _SIDES),
     ("fleet.util", "save_program load_program draw_from_program_file parse_program_proto params_check proto_check",
-     "a program has one net, and no file describes it; `tug eval --from SAVE` shows what a save holds"),
+     "a Program has one net, and files do not describe nets; `tug eval --from SAVE` shows what a save holds"),
     ("fleet.util", "set_file_system", "files are read on this machine; a pipe command can fetch them"),
 
     ("a role maker", "_barrier _all_gather _all_reduce barrier_worker barrier_all all_gather all_reduce", _GLOO),

@@ -71,7 +71,7 @@ class Program(Named):
 
     @property
     def _fleet_opt(self) -> Options:
-        """Paddle's options of the program's passes, which accept only values that describe what tug does."""
+        """Paddle's options that choose passes over a program. Each accepts only the value that is true of tug."""
         return self._options
 
     @_fleet_opt.setter

@@ -63,8 +63,8 @@ static int take_edges(struct bins *b, const char *text, float *edges, struct err
     return 0;
 }
 
-// Counts the columns with bins and the texts of edges, and computes a limit for the
-// number of all edges.
+// Sets *ret_columns to the number of columns that have bins, *ret_texts to the number of
+// texts that list edges, and *ret_edges to a limit for the number of all edges.
 static void reader_csv_bins_count(const struct schema *s, size_t *ret_columns,
                                   size_t *ret_texts, size_t *ret_edges)
 {

@@ -366,7 +366,7 @@ void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct 
         line_up_all(n, p);
         note_links(n, p);
     }
-    // Ends parts that the program itself sends, and has not sent yet.
+    // Ends the parts of requests that the program is to send itself, but has not sent yet.
     give_up_parts(n, NULL, a, why);
     van_wake(n->van);
 }

@@ -27,7 +27,7 @@
 // The part of an array that one server stores.
 struct kvs_piece {
     uint32_t server;
-    // First row and number of rows; rows are as in the struct kvs_entry (rows, width).
+    // First row and number of rows. struct kvs_entry says what a row of an array is.
     uint64_t first, rows;
     uint32_t slice; // number of the slice in the slice's key; 0 if the key is not sliced
     uint64_t id;    // id of the key, or of the slice

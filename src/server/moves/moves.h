@@ -37,7 +37,7 @@ struct store_push;
 #define MOVES_NS (2 * SECOND_NS / 1000)
 enum { MOVES_REST = 4, MOVES_DROP_ROWS = 4096 };
 
-// A partition that another shard fetches here.
+// A partition that this shard hands over to another shard, which fetches it.
 struct outgoing {
     struct outgoing *next;
     struct roster_move move;

@@ -263,8 +263,9 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
 static int keep_best(struct run *r, struct err *e)
 {
     (void)r;
-    return err_set(e, TUG_EUSAGE,
-                   "the best pass of a table made from settings cannot be kept");
+    return err_set(
+        e, TUG_EUSAGE,
+        "the rows of the best pass cannot be kept for tables that --table makes");
 }
 
 // ----------------------------------------------------------- saving and loading the rows
