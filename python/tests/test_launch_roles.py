@@ -111,7 +111,10 @@ def test_as_paddles_launcher(words, tmp_path):
     assert (run.returncode, run.stdout) == (0, ""), run.stdout + run.stderr
     logs = {file.name: file.read_text() for file in (tmp_path / "a" / "logs").iterdir()}
     assert set(logs) == {"scheduler-0.log", "server-0.log", "worker-0.log", "worker-1.log"}
-    assert logs["worker-0.log"] == logs["worker-1.log"] == "sum 3\n"
+    for name in ("worker-0.log", "worker-1.log"):
+        # On a busy machine a worker says that it waits for the scheduler, which starts at the same time.
+        said = [line for line in logs[name].splitlines() if not line.startswith("waiting up to ")]
+        assert said == ["sum 3"], logs[name]
 
 
 def test_variables_and_arguments(tmp_path):
