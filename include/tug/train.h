@@ -110,7 +110,8 @@ struct tug_model_options {
     // tug_model_train. NULL: the first tug_model_train joins the cluster of the
     // environment, if it names one, and tug_model_close leaves it.
     struct tug_client *client;
-    bool own_files; // on a cluster: true if each worker passes files of its own, or none
+    // On a cluster: true if each worker passes its own files; a worker may pass no files.
+    bool own_files;
     // Called after each pass, once and in order, by the thread that called
     // tug_model_train, also with the option "quiet"; NULL: not called.
     void (*on_pass)(void *ctx, const struct tug_pass *p);

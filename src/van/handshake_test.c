@@ -338,8 +338,8 @@ static void test_relayed(void **state)
     begin(&w);
     snprintf(w.dialled.address, sizeof(w.dialled.address), "tcp://127.0.0.1:6666");
     expect(&w, KNOCKED, "tcp://127.0.0.1:6666");
-    // The proof is accepted if the listener's node is known by the name that was dialled,
-    // as behind the cluster's own proxy.
+    // The proof is accepted if the listener has the name that was dialled, although it
+    // listens at another address, as behind the cluster's own proxy.
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9100");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9101");

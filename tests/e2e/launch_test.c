@@ -388,7 +388,7 @@ static void interrupted_runs_save(void **state)
     // If a whole group of processes is stopped, each of them gets a signal. All these
     // signals count as one request to stop.
     kill(run, SIGTERM);
-    // The launcher also passes the signal to the scheduler, which gets it twice.
+    // The scheduler gets the group's signal and the one that the launcher passes on.
     kill(pids[ROLES], SIGTERM);
     kill(pids[ROLES], SIGTERM);
     kill(run, SIGTERM);

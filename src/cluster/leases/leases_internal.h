@@ -219,7 +219,8 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w);
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
 
 // Adds the pieces of a file to l->order. Does nothing if the pass leases this file in
-// file order, or if the file is the buckets and not all pieces were dealt yet.
+// file order. Does nothing either if `file` stands for the buckets of a global shuffle, and
+// not all pieces were dealt yet.
 void leases_list_file(struct leases *l, uint32_t file);
 int leases_order(struct leases *l); // sorts l->order of a pass anew; 0 or TUG_ENOMEM
 bool leases_by_piece(const struct leases *l);

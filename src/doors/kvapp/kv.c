@@ -405,7 +405,7 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
 }
 
 // Returns whether an answer lacks values that the request pulls, because the handler has
-// answered without values. An array with room for no values needs none.
+// answered without values. A request that pulls into an array of length 0 needs none.
 static bool lacks_values(const struct kv_part *p, const struct msg_app *m)
 {
     const struct kv_request *r = p->request;

@@ -380,7 +380,7 @@ static void test_wrong_directory(void **state)
     save(c, "there", TUG_CHECKPOINT, path);
     push_some(c, 4, 10, 3);
     save(c, "there", TUG_DELTA, path);
-    // After this load, "there" is another directory.
+    // After this load the table comes from "here", so it cannot save a delta to "there".
     check(tug_load(c, 4, here, NULL, NULL));
     o.directory = under("there");
     assert_int_equal(tug_save(c, &o, NULL), TUG_EUSAGE);
