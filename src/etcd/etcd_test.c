@@ -388,9 +388,9 @@ static void begin_standby(struct standby *s, const char *prefix)
     s->o.say = on_say;
     s->o.ctx = s;
     assert_int_equal(pthread_create(&s->thread, NULL, stand_by, s), 0);
+    // A standby says that it waits when it has read the key `head`.
     while (!atomic_load(&s->waits))
         poll(NULL, 0, 10);
-    poll(NULL, 0, 500); // until the standby has read the log
 }
 
 // A standby ends when the cluster for which it waits ends; that an earlier cluster with the

@@ -231,11 +231,11 @@ static int take_key(struct etcd_journal *j, bool *said, struct err *e)
         TRY(ask_range(&a, "leader", &answer, e));
         const json_t *leader = first(answer);
         bool free = leader == NULL, begins = !free && !*said;
-        if (!free)
+        int rc = begins ? read_head(j, &j->waited_head, ignored, sizeof(ignored), e) : 0;
+        if (rc == 0 && !free)
             say_waits(j, leader, said);
         json_decref(answer);
-        if (begins)
-            TRY(read_head(j, &j->waited_head, ignored, sizeof(ignored), e));
+        TRY(rc);
         if (!free && interrupt_comes(&j->o.interrupt, LOOK_MS))
             return err_set(e, TUG_EINTERRUPTED, "interrupted");
         if (!free)
