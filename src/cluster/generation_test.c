@@ -376,6 +376,34 @@ static void test_process_shares_it(void **state)
     close_both();
 }
 
+// The heartbeats of a process reach the later scheduler, and tell the idle worker of the
+// process, whose link to the first scheduler is still open.
+static void test_heartbeats_tell_members(void **state)
+{
+    (void)state;
+    static struct node node;
+    struct heartbeat *beats;
+    struct van *v;
+    open_both(0);
+    struct actor *worker = &w.actors[WORKER];
+    node = (struct node){.cluster = CLUSTER, .process = 500 + WORKER};
+    node.generation = worker->m->o.generation = &node.newest;
+    snprintf(node.scheduler, sizeof(node.scheduler), "sim://later");
+    readdress(worker);
+    sim_stop(w.sim, w.v, sim_now(w.sim) + 100 * SECONDS, 0);
+    world_run(&w, 3 * SECONDS);
+    assert_follows(worker, 1);
+    assert_int_equal(heartbeat_open(&beats, &node, NULL, NULL), 0);
+    struct van_handler h = heartbeat_handler(beats);
+    assert_int_equal(sim_van_open(&v, w.sim, "beats", &h, NULL), 0);
+    heartbeat_serve(beats, v);
+    world_run(&w, 4 * SECONDS);
+    assert_follows(worker, 2);
+    van_free(v);
+    heartbeat_stop(beats);
+    close_both();
+}
+
 // The numbers that the first scheduler still gives to sessions and moves differ from
 // those of the later scheduler.
 static void test_numbers_differ(void **state)
@@ -413,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_tools_are_not_believed),
         cmocka_unit_test(test_members_tell_each_other),
         cmocka_unit_test(test_process_shares_it),
+        cmocka_unit_test(test_heartbeats_tell_members),
         cmocka_unit_test(test_numbers_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

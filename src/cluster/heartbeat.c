@@ -24,8 +24,9 @@ struct heartbeat {
     uint64_t asked_at; // time at which a signal was first seen; 0: none yet
     uint64_t began_at; // time of the first attempt to connect; 0: none yet
     // `greeted`: the scheduler has sent WELCOME once. `told`: the user was told that the
-    // process waits for the scheduler.
-    bool greeted, told;
+    // process waits for the scheduler; `told_leave`: that it waits before it ends.
+    bool greeted, told, told_leave;
+    bool returns; // the scheduler keeps its state, so it can come back
     atomic_bool *lost;
     bool threaded;
     atomic_bool stop;
@@ -56,11 +57,24 @@ static void leave_replaced(struct heartbeat *h, uint64_t now)
 static void take_answer(struct heartbeat *h, const struct van_message *m, uint64_t now)
 {
     h->heard_at = now > 0 ? now : 1;
+    if (m->type == MSG_HEARTBEAT_OK)
+        h->returns = m->m->heartbeat_ok.returns != 0;
     if (m->type == MSG_HEARTBEAT_OK && !m->m->heartbeat_ok.known && h->lost != NULL)
         atomic_store(h->lost, true);
     if (m->type == MSG_OK && m->request == LEAVE_REQUEST && m->m->ok.value != 0 &&
         h->asked_at != 0)
         atomic_store(h->node->leave, true);
+}
+
+// Tells the members of this process of the scheduler's generation. A member that is idle
+// would otherwise notice only by the silence of its link that a newer scheduler leads.
+static void share_generation(const struct heartbeat *h)
+{
+    _Atomic uint64_t *of = h->node->generation;
+    uint64_t all = of != NULL ? atomic_load(of) : 0;
+    while (of != NULL && all < h->s.generation &&
+           !atomic_compare_exchange_weak(of, &all, h->s.generation))
+        ;
 }
 
 // Checks that the peer is the scheduler before heartbeats send it the process's number.
@@ -71,6 +85,8 @@ static void heartbeat_on_message(void *ctx, van_link link, struct van_message *m
     struct heartbeat *h = ctx;
     enum session_news news = session_message(&h->s, link, m, now);
     h->greeted |= news == SESSION_GREETED;
+    if (news == SESSION_GREETED)
+        share_generation(h);
     if (news == SESSION_GREETED)
         h->next = now;
     else if (news == SESSION_REFUSED)
@@ -88,9 +104,31 @@ static void heartbeat_on_closed(void *ctx, van_link link, const struct err *why,
         h->next = now + SECOND_NS;
 }
 
+// Returns how long the scheduler must be silent before the process may end without its
+// answer. A server has rows that no other process has. So it waits for a scheduler that can
+// come back, for as long as its members do.
+static uint64_t patience_of(const struct heartbeat *h)
+{
+    return h->returns && h->node->options.role == WIRE_SERVER
+               ? clock_ns_of(node_scheduler_timeout(h->node))
+               : HEARTBEAT_LEAVE_NS;
+}
+
+static void tell_leave(struct heartbeat *h)
+{
+    if (h->told_leave || !h->threaded)
+        return;
+    h->told_leave = true;
+    log_warn(
+        "this server was asked to end, but the scheduler at %s does not answer: waiting "
+        "up to %.0f s for it, because the partitions of this server must first move to "
+        "other servers",
+        h->node->scheduler, node_scheduler_timeout(h->node));
+}
+
 // Asks the scheduler whether the process may end, once a signal has asked the process to end. Sets
-// *n->leave if the scheduler has been silent for HEARTBEAT_LEAVE_NS, so that the process
-// ends without an answer.
+// *n->leave if the scheduler has been silent for too long, so that the process ends without
+// an answer.
 static void look_at_signals(struct heartbeat *h, uint64_t now)
 {
     const struct node *n = h->node;
@@ -101,8 +139,10 @@ static void look_at_signals(struct heartbeat *h, uint64_t now)
         h->next = now;
     }
     uint64_t since = h->heard_at > h->asked_at ? h->heard_at : h->asked_at;
-    if (h->heard_at == 0 || now >= since + HEARTBEAT_LEAVE_NS)
+    if (h->heard_at == 0 || now >= since + patience_of(h))
         atomic_store(n->leave, true);
+    else if (now >= since + HEARTBEAT_LEAVE_NS)
+        tell_leave(h);
 }
 
 // Logs once that the process waits for the scheduler; otherwise it would print nothing

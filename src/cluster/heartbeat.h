@@ -6,7 +6,8 @@
 // A process that got a signal to end must not leave while other members need it.
 // Heartbeats ask the scheduler, which either lets the process leave at once or first ends
 // the run in order (a save, then STOP). The process also may leave if the scheduler has
-// never answered, or not for HEARTBEAT_LEAVE_NS.
+// never answered, or not for HEARTBEAT_LEAVE_NS. A server whose scheduler keeps its state
+// waits longer, until the time limit for reaching the scheduler.
 //
 // The protocol is a state machine, which tests run in the simulator; heartbeat_start
 // gives it a van and a thread.

@@ -5,8 +5,10 @@
 #include "cluster/heartbeat.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "kit/actors.h"
+#include "kit/journals.h"
 #include "kit/test.h"
 
 enum { FIRST_LINK = 1 }; // the number of a van's first link
@@ -16,12 +18,16 @@ static struct node nodes[2];
 static struct heartbeat *beats[2];
 static struct van *vans[2];
 static atomic_bool lost[2], asked[2], leave[2];
+static struct memory_journal journal;
+static struct scheduler_options options;
 
-static int open_world_with(bool ends_in_order)
+static int open_world_with(bool ends_in_order, struct journal *j)
 {
-    struct scheduler_options o = world_options(1, 1);
-    o.ends_in_order = ends_in_order;
-    world_open(&w, 1, &o);
+    options = world_options(1, 1);
+    options.ends_in_order = ends_in_order;
+    options.journal = j;
+    memset(options.session_key, 7, sizeof(options.session_key));
+    world_open(&w, 1, &options);
     world_add_all(&w, 1, 1, false);
     for (uint32_t i = 0; i < 2; i++) {
         nodes[i] = (struct node){.cluster = CLUSTER, .process = 500 + i};
@@ -47,14 +53,22 @@ static int open_world_with(bool ends_in_order)
 static int open_world(void **state)
 {
     (void)state;
-    return open_world_with(false);
+    return open_world_with(false, NULL);
 }
 
 // Opens the same world, but the scheduler's process also drives a run.
 static int open_driven_world(void **state)
 {
     (void)state;
-    return open_world_with(true);
+    return open_world_with(true, NULL);
+}
+
+// Opens the driven world with a journal.
+static int open_kept_world(void **state)
+{
+    (void)state;
+    journals_open(&journal);
+    return open_world_with(true, &journal.base);
 }
 
 static int close_world(void **state)
@@ -66,6 +80,13 @@ static int close_world(void **state)
     }
     world_close(&w);
     return 0;
+}
+
+static int close_kept_world(void **state)
+{
+    int rc = close_world(state);
+    journals_free(&journal);
+    return rc;
 }
 
 static bool is_alive(uint32_t actor)
@@ -320,6 +341,47 @@ static void test_asked_to_end_and_nobody_answers(void **state)
     assert_false(scheduler_asked(w.s));
 }
 
+// A server waits longer for a scheduler that keeps its state, because another one may take
+// over and drain the server. A worker does not wait.
+static void test_asked_to_end_while_the_scheduler_is_away(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        nodes[i].options.role = i == 0 ? WIRE_SERVER : WIRE_WORKER;
+        nodes[i].options.scheduler_timeout_seconds = 20;
+        sim_partition(w.sim, vans[i], w.v, true);
+        atomic_store(&asked[i], true);
+    }
+    world_run(&w, HEARTBEAT_LEAVE_NS + 2 * SECONDS);
+    assert_true(atomic_load(&leave[1]));
+    assert_false(atomic_load(&leave[0]) || scheduler_asked(w.s));
+    sim_partition(w.sim, vans[0], w.v, false);
+    world_run(&w, 15 * SECONDS); // an attempt to connect may have hung for ten seconds
+    assert_true(scheduler_asked(w.s));
+    assert_false(atomic_load(&leave[0]));
+    sim_partition(w.sim, vans[0], w.v, true);
+    world_run(&w, 18 * SECONDS);
+    assert_false(atomic_load(&leave[0]));
+    world_run(&w, 4 * SECONDS);
+    assert_true(atomic_load(&leave[0]));
+}
+
+// A worker's process stops after its member has joined a scheduler that was started again,
+// and before its first heartbeat. It sent heartbeats before, so it counts as dead.
+static void test_stopped_before_the_first_heartbeat(void **state)
+{
+    (void)state;
+    world_restart_scheduler(&w, &options);
+    sim_partition(w.sim, vans[1], w.v, true);
+    world_run(&w, 3 * SECONDS);
+    assert_true(is_alive(0) && is_alive(1));
+    sim_stop(w.sim, w.actors[1].v, sim_now(w.sim) + 100 * SECONDS, 0);
+    world_run(&w, 11 * SECONDS);
+    assert_true(is_alive(1)); // another process may still try to connect
+    world_run(&w, 5 * SECONDS);
+    assert_false(is_alive(1));
+}
+
 // A peer that knows a process's number could send heartbeats for a process that hangs,
 // which would then not be declared dead. So heartbeats carry the number only to a peer
 // that has proven to be the scheduler.
@@ -395,6 +457,10 @@ int main(void)
                                         open_driven_world, close_world),
         cmocka_unit_test_setup_teardown(test_asked_to_end_and_nobody_answers,
                                         open_driven_world, close_world),
+        cmocka_unit_test_setup_teardown(test_asked_to_end_while_the_scheduler_is_away,
+                                        open_kept_world, close_kept_world),
+        cmocka_unit_test_setup_teardown(test_stopped_before_the_first_heartbeat,
+                                        open_kept_world, close_kept_world),
         cmocka_unit_test(test_the_number_is_for_the_scheduler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

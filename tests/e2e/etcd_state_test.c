@@ -133,14 +133,14 @@ static void start_run(const char *train)
     cluster_await(name_of(0), "all have joined");
 }
 
-static void check_run_ends(int which)
+static void check_run_ends(int which, int servers)
 {
     cluster_ends(name_of(which), 0, CLUSTER_PATIENCE);
     assert_true(e2e_number("examples") == ROWS && e2e_number("epochs") == EPOCHS);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < servers; i++)
         cluster_ends(files_path("server%d", i), 0, CLUSTER_PATIENCE);
+    for (int i = 0; i < 2; i++)
         cluster_ends(files_path("worker%d", i), 0, CLUSTER_PATIENCE);
-    }
 }
 
 // etcd is away for longer than --dead-timeout, so the scheduler cannot answer heartbeats. No
@@ -155,7 +155,7 @@ static void test_long_silence_of_etcd(void **state)
     kit_etcd_kill(&etcd);
     poll(NULL, 0, LEASE_MS + 2 * 3000);
     kit_etcd_start(&etcd);
-    check_run_ends(0);
+    check_run_ends(0, 2);
     cluster_ends(name_of(1), 0, CLUSTER_PATIENCE);
 }
 
@@ -177,7 +177,30 @@ static void test_leader_with_driver_is_woken(void **state)
     e2e_says("has taken over");
     if (!SANITIZED && cluster_now() - begin > takeover_seconds)
         cluster_fail("the old leader ended after %.1f s", cluster_now() - begin);
-    check_run_ends(1);
+    check_run_ends(1, 2);
+}
+
+// A server is asked to end while no scheduler answers: it says for what it waits, longer
+// than without --state, and its partitions move when the standby has taken over.
+static void test_server_is_asked_while_none_leads(void **state)
+{
+    (void)state;
+    kit_etcd_or_skip();
+    const char *train = words_of("drained", "--mode sync");
+    start_run(train);
+    for (int i = 0; i < 2; i++)
+        cluster_signal(name_of(i), SIGSTOP);
+    cluster_signal("server1", SIGTERM);
+    cluster_await("server1", "the partitions of this server must first move to other "
+                             "servers");
+    cluster_signal(name_of(1), SIGCONT);
+    cluster_await(name_of(1),
+                  "was asked to end: its partitions move to the other servers");
+    cluster_ends("server1", 0, CLUSTER_PATIENCE);
+    cluster_signal(name_of(0), SIGCONT);
+    cluster_ends(name_of(0), 4, CLUSTER_PATIENCE);
+    check_run_ends(1, 1);
+    cluster_same_parts("truth", "drained");
 }
 
 // ---------------------------------------------------------------- who may answer
@@ -289,9 +312,13 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        etcd_test(test_leaders_are_killed),          etcd_test(test_long_silence_of_etcd),
-        etcd_test(test_leader_with_driver_is_woken), etcd_test(test_takeover_is_quick),
-        etcd_test(test_woken_leader_is_silent),      etcd_test(test_certificates),
+        etcd_test(test_leaders_are_killed),
+        etcd_test(test_long_silence_of_etcd),
+        etcd_test(test_leader_with_driver_is_woken),
+        etcd_test(test_takeover_is_quick),
+        etcd_test(test_woken_leader_is_silent),
+        etcd_test(test_certificates),
+        etcd_test(test_server_is_asked_while_none_leads),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

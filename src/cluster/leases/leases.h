@@ -175,8 +175,8 @@ int leases_failed(const struct leases *l);
 // Tells that the rows of the last leases_rows are durable.
 void leases_durable(struct leases *l);
 // Returns whether a worker may get this answer to its request before the lease is durable.
-// If the scheduler then dies, the next one does not know who has the piece, and may give
-// it to a second worker. Both push the same batches, which servers apply once until they
+// If the scheduler then dies, the next one does not know that the worker has the piece, and
+// may give it to a second worker. Both push the same batches, which servers apply once until they
 // forget the piece. So the next scheduler takes reports of pieces of which it does not know,
 // and lets servers forget nothing while leases_unsure returns true: a living worker has not
 // asked for work yet, so it may have such a piece.

@@ -82,7 +82,8 @@ void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t req
             given_up |= s->nodes[k].used && s->nodes[k].process == i &&
                         !s->nodes[k].n.alive && !s->nodes[k].left;
     }
-    struct msg_heartbeat_ok ok = {.unix_ns = scheduler_unix_ns(s), .known = !given_up};
+    struct msg_heartbeat_ok ok = {
+        .unix_ns = scheduler_unix_ns(s), .known = !given_up, .returns = s->keep != NULL};
     scheduler_send(s, l->link, MSG_HEARTBEAT_OK, request, &ok);
 }
 
