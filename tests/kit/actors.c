@@ -289,7 +289,19 @@ static const struct roster_move *move_of(const struct actor *a)
     return first;
 }
 
-// Takes over the partitions that the roster assigns to this server, one after the other.
+// Lists the other moves to this server.
+static void list_others(const struct actor *a, struct buf *to)
+{
+    const struct roster *r = member_roster(a->m);
+    for (uint32_t i = 0; i < r->n_moves && a->together; i++) {
+        struct wire_moving one = {r->moves[i].id, 100 * (1 + (uint64_t)a->says), 300};
+        if (r->moves[i].to == member_id(a->m) && r->moves[i].id != a->move)
+            assert_int_equal(wire_put_moving(to, &one), 0);
+    }
+}
+
+// Takes over the partitions that the roster assigns to this server, one after the other
+// or together.
 static void take_partition(struct actor *a)
 {
     const struct roster_move *x = move_of(a);
@@ -303,15 +315,19 @@ static void take_partition(struct actor *a)
         return;
     if (a->fails_with != 0)
         a->says = WIRE_MOVE_FAILED;
+    struct buf others = BUF_INIT(WIRE_TEXT_MAX);
+    list_others(a, &others);
     struct msg_move_says m = {
         .move = a->move,
         .state = (uint8_t)a->says,
         .bytes = 100 * (1 + (uint64_t)a->says),
         .total = 300,
         .code = a->fails_with,
-        .why = wire_text(a->fails_with != 0 ? "its own reason" : "")};
+        .why = wire_text(a->fails_with != 0 ? "its own reason" : ""),
+        .others = {others.data, (uint32_t)others.len}};
     a->telling = true;
     assert_int_equal(member_ask(a->m, MSG_MOVE_SAYS, &m, on_move_said, a), 0);
+    buf_free(&others);
 }
 
 // Checks a barrier of servers and workers together: an actor may leave it only when all

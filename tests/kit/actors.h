@@ -43,6 +43,7 @@ struct actor {
     bool telling;
     int fails_with;
     enum wire_move_state mute; // 0: in no state
+    bool together;             // the server reports all its moves together
     // Number of the actor's steps so far, which chooses its random numbers.
     uint64_t steps;
 };

@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "cluster/bugs.h"
 
-enum { SEEDS_COUNTS = 15, SEEDS_BUGS = 20, SEEDS_KEPT = 16 };
+enum { SEEDS_COUNTS = 16, SEEDS_BUGS = 20, SEEDS_KEPT = 16 };
 
 struct seeds_run {
     uint64_t seed;

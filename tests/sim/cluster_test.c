@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "cluster/scheduler/scheduler_internal.h"
 #include "kit/test.h"
 #include "rule/rule.h"
 #include "sim/cluster.h"
@@ -54,7 +55,8 @@ enum {
     STRANGE, // frames that strangers have sent
     EVENTS,
     HEARD,
-    SERVERS, // servers that joined late, were drained, or died
+    SERVERS,  // servers that joined late, were drained, or died
+    TOGETHER, // partitions that changed their owner in the epoch of another partition
 };
 enum { CHOICE = 4, KEY = 6 }; // ids of random streams
 // The time between the requests of workers in worlds with two schedulers.
@@ -689,6 +691,10 @@ static void count(void *ctx, uint64_t *counts)
     counts[HEARD] += w->heard;
     counts[SERVERS] += w->changes.joined + w->changes.drained + w->changes.died;
     counts[STRANGE] += sim_strangers_frames(w->stage.strangers);
+    const struct scheduler *s = w->stage.scheduler;
+    uint64_t epoch = s != NULL ? scheduler_roster(s)->epoch : 0;
+    if (epoch > 0 && !w->stage.restarted && !w->stage.o->keeps)
+        counts[TOGETHER] += s->moving.done - (epoch - 1);
 }
 
 static void finish(struct world *w)
@@ -718,7 +724,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[MOVES] > seeds && counts[REFUSED] > seeds / 10);
     assert_true(counts[RESENT] > seeds);
     assert_true(counts[STRANGE] > 10 * seeds && counts[HEARD] > 5 * seeds);
-    assert_true(counts[SERVERS] > seeds);
+    assert_true(counts[SERVERS] > seeds && counts[TOGETHER] > seeds);
     assert_true(counts[LATE] > seeds / 20 && counts[RESTARTS] > seeds / 20);
 }
 
@@ -761,7 +767,8 @@ int main(int argc, char **argv)
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "schedulers that came back",
                     "schedulers that were replaced", "frames of strangers", "events",
-                    "messages of programs", "servers that came or went"},
+                    "messages of programs", "servers that came or went",
+                    "partitions that changed their owner together"},
         .world = &world,
         // Seeds with drained servers whose link to the scheduler is dead, with a link on
         // which only the client is heard, and with a scheduler that is stopped for a short

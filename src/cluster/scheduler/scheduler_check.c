@@ -292,7 +292,7 @@ static void partition_has_its_server(const struct scheduler *s, uint32_t partiti
 }
 
 // A move goes from the owner to another living server. Each partition has at most one
-// move, and an owner hands over one partition at a time.
+// move, and an owner hands over partitions to one target at a time.
 static void move_is_possible(const struct scheduler *s, const struct move *x)
 {
     const struct sched_node *to = NULL;
@@ -307,7 +307,8 @@ static void move_is_possible(const struct scheduler *s, const struct move *x)
     assert(x == first || x[-1].space < x->space ||
            (x[-1].space == x->space && x[-1].partition < x->partition));
     for (const struct move *other = first; other < x; other++)
-        assert(!x->handing || !other->handing || other->from != x->from);
+        assert(!x->handing || !other->handing || other->from != x->from ||
+               other->to == x->to);
 }
 
 static uint32_t in_flight(const struct scheduler *s, uint32_t id)

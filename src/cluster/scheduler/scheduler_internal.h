@@ -123,8 +123,9 @@ struct move {
     uint64_t id;
     enum wire_space space;
     uint32_t partition, from, to; // `from` and `to` are node ids
-    bool over;    // the move is done, and the newest roster does not have it
-    bool handing; // the owner may stop serving the partition and hand it over
+    bool over;     // the move is done, and the newest roster does not have it
+    bool handing;  // the owner may stop serving the partition and hand it over
+    bool reported; // the report that is being served is about this move
     uint64_t bytes, total;
     // The time at which the move began, and at which a message of its target last arrived.
     uint64_t began, heard;
@@ -383,6 +384,13 @@ bool scheduler_owns(const struct scheduler *s, const struct sched_node *n);
 struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id);
 // Adds `more` to `in_flight` of both nodes of a move.
 void scheduler_moves_count(struct scheduler *s, const struct move *x, int more);
+// Begins the planned moves whose two ends have room for another move. Begins none while a
+// node holds the placement or waits for a hold.
+void scheduler_moves_begin(struct scheduler *s);
+void scheduler_move_take_out(struct scheduler *s, struct move *x);
+// Gives up a move that has failed, and tries it again later; soon if it was only
+// interrupted.
+void scheduler_move_fail(struct scheduler *s, struct move *x, int code, const char *why);
 // Gives up the moves that are not in the newest plan.
 void scheduler_moves_sift(struct scheduler *s);
 // Gives up the moves of a server that has died or left, and makes a new plan.

@@ -19,7 +19,11 @@
 
 enum {
     MOVES_MAX = 4096, // with more moves the roster's list would not fit its field
-    MOVES_OF_NODE = 2,
+    // A node takes part in as many moves at a time as have about AT_ONCE_BYTES together.
+    // Small partitions are then handed over together, in one epoch.
+    AT_ONCE_LEAST = 2,
+    AT_ONCE_MOST = 16,
+    AT_ONCE_BYTES = 4 << 20,
 };
 // The scheduler gives up a move if its target sends nothing for this time. It gives up a
 // hand-over after a shorter time without progress, because no request for the partition
@@ -30,11 +34,6 @@ enum {
 #define RETRY_NS (5 * SECOND_NS)
 #define RETRY_MAX_NS (60 * SECOND_NS)
 
-// An admin operation (a save, for example) interrupts copies of partitions that are under
-// way. Before such an operation begins, its hold waits COPY_NS for these copies, and
-// doubles that time for a copy that was interrupted before. Meanwhile no new copy begins.
-#define COPY_NS (10 * SECOND_NS)
-enum { COPY_DOUBLES = 2 };
 // An interrupted move is tried again after this time, which doubles with each
 // interruption.
 #define BROKEN_NS (SECOND_NS / 20)
@@ -58,14 +57,6 @@ bool scheduler_owns(const struct scheduler *s, const struct sched_node *n)
     return false;
 }
 
-static struct move *move_find(struct scheduler *s, uint64_t id)
-{
-    for (uint32_t i = 0; i < s->moving.n; i++)
-        if (s->moving.list[i].id == id)
-            return &s->moving.list[i];
-    return NULL;
-}
-
 static bool is_on_its_way(const struct scheduler *s, int space, uint32_t partition)
 {
     for (uint32_t i = 0; i < s->moving.n; i++)
@@ -85,7 +76,7 @@ void scheduler_moves_count(struct scheduler *s, const struct move *x, int more)
         to->in_flight += (uint32_t)more;
 }
 
-static void move_take_out(struct scheduler *s, struct move *x)
+void scheduler_move_take_out(struct scheduler *s, struct move *x)
 {
     struct moving *m = &s->moving;
     scheduler_moves_count(s, x, -1);
@@ -120,9 +111,19 @@ static void move_begin(struct scheduler *s, int space, uint32_t partition, uint3
     s->changed = true;
 }
 
-static bool has_turn(const struct sched_node *n)
+// Returns in how many moves a node takes part at a time, from the mean size of those that
+// the plan has done.
+static uint32_t at_once(const struct moving *m)
 {
-    return n != NULL && n->n.alive && n->in_flight < MOVES_OF_NODE;
+    uint64_t mean = m->since_plan > 0 ? m->bytes_since_plan / m->since_plan
+                                      : AT_ONCE_BYTES / AT_ONCE_LEAST;
+    uint64_t n = AT_ONCE_BYTES / (mean > 0 ? mean : 1);
+    return n < AT_ONCE_LEAST ? AT_ONCE_LEAST : (uint32_t)min_u64(n, AT_ONCE_MOST);
+}
+
+static bool has_turn(const struct scheduler *s, const struct sched_node *n)
+{
+    return n != NULL && n->n.alive && n->in_flight < at_once(&s->moving);
 }
 
 // Begins the move of a partition, or returns the time at which to try again.
@@ -132,8 +133,8 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     uint32_t to = s->moving.wanted[space][partition];
     const struct sched_node *target = scheduler_node_of(s, to);
     uint64_t at = s->moving.retries[space][partition].at;
-    if (is_on_its_way(s, space, partition) || !has_turn(target) ||
-        !has_turn(scheduler_node_of(s, from)))
+    if (is_on_its_way(s, space, partition) || !has_turn(s, target) ||
+        !has_turn(s, scheduler_node_of(s, from)))
         // the end of another move will make room and begin this one
         return VAN_NEVER;
     at = at > target->moves.at ? at : target->moves.at;
@@ -153,7 +154,7 @@ static bool is_wanted(const struct scheduler *s)
 
 // Begins the planned moves whose two ends have room for another move. Begins none while a
 // node holds the placement or waits for a hold.
-static void begin_some(struct scheduler *s)
+void scheduler_moves_begin(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     uint32_t partitions = roster_partitions(&s->roster);
@@ -198,7 +199,7 @@ static void move_give_up(struct scheduler *s, struct move *x, const char *why)
     s->moving.failed++;
     scheduler_say(s, "the move of %s was given up: %s", move_describe(s, x, text), why);
     scheduler_note(s, "move", "scheduler", text);
-    move_take_out(s, x);
+    scheduler_move_take_out(s, x);
 }
 
 // Counts a failure, and returns the time until the next attempt.
@@ -213,7 +214,7 @@ static uint64_t put_off(const struct scheduler *s, struct retry *r)
 
 // Gives up a move that has failed, and tries it again later; soon if it was only
 // interrupted.
-static void move_fail(struct scheduler *s, struct move *x, int code, const char *why)
+void scheduler_move_fail(struct scheduler *s, struct move *x, int code, const char *why)
 {
     struct sched_node *to = scheduler_node_of(s, x->to);
     char text[ERR_TEXT_MAX + 64];
@@ -285,7 +286,7 @@ static void move_fail_silent(struct scheduler *s, struct move *x)
         snprintf(why, sizeof(why),
                  "its new owner sent nothing about it for %" PRIu64 " s",
                  (uint64_t)(SILENT_NS / SECOND_NS));
-    move_fail(s, x, TUG_EIO, why);
+    scheduler_move_fail(s, x, TUG_EIO, why);
 }
 
 static uint64_t give_up_silent(struct scheduler *s)
@@ -307,202 +308,19 @@ static uint64_t give_up_silent(struct scheduler *s)
     return next;
 }
 
-static void all_done(struct scheduler *s)
-{
-    const struct moving *m = &s->moving;
-    char text[OPERATION_TEXT];
-    snprintf(
-        text, sizeof(text),
-        "%" PRIu64
-        " partition%s moved in %.1f s, %.1f MB, each stopped %.0f ms at most, because %s",
-        m->since_plan, m->since_plan == 1 ? " has" : "s have",
-        (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
-        (double)m->longest_stop_ns * 1e-6, m->why);
-    scheduler_say(s, "placement: %s", text);
-    scheduler_note(s, "placement", "scheduler", text);
-}
-
-// Logs how many moves are left, at most about once a second, because a plan may
-// have a thousand moves.
-static void tell_progress(struct scheduler *s)
-{
-    struct moving *m = &s->moving;
-    if (s->now < m->told_at + SECOND_NS)
-        return;
-    m->told_at = s->now;
-    scheduler_say(s, "placement: %" PRIu64 " of %" PRIu64 " partitions have moved",
-                  m->since_plan, m->since_plan + m->left);
-}
-
-// Makes the target of x the owner of the partition. Returns false if memory is out; the
-// target will ask again.
-static bool arrive(struct scheduler *s, struct move *x)
-{
-    struct moving *m = &s->moving;
-    assert(x->handing && s->roster.owners[x->space][x->partition] == x->from);
-    x->over = true;
-    if (scheduler_list(s) != 0) {
-        x->over = false;
-        return false;
-    }
-    s->roster.owners[x->space][x->partition] = x->to;
-    s->roster.epoch++;
-    m->version = s->roster.version;
-    m->retries[x->space][x->partition] = (struct retry){0};
-    scheduler_node_of(s, x->to)->moves = (struct retry){0};
-    m->done++;
-    m->since_plan++;
-    m->bytes_since_plan += x->bytes;
-    if (s->now - x->handed_at > m->longest_stop_ns)
-        m->longest_stop_ns = s->now - x->handed_at;
-    m->left--;
-    move_take_out(s, x);
-    // The roster that was just made lacks the move already, so no other roster is due.
-    s->changed = false;
-    if (m->left == 0)
-        all_done(s);
-    else
-        tell_progress(s);
-    return true;
-}
-
-// Returns whether the hold that n asks for still waits for the copy of x to end.
-static bool waits_for(const struct scheduler *s, const struct sched_node *n,
-                      const struct move *x)
-{
-    uint32_t broken = s->moving.retries[x->space][x->partition].broken;
-    return s->now < n->hold_since + (COPY_NS << min_u64(broken, COPY_DOUBLES));
-}
-
-// Returns whether x must not be handed over, because a hold was granted or
-// has waited long enough.
-static bool is_held(const struct scheduler *s, const struct move *x)
-{
-    for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct sched_node *n = &s->nodes[i];
-        if (n->held || (n->holds && !waits_for(s, n, x)))
-            return true;
-    }
-    return false;
-}
-
-// Returns whether a hold may be granted to n. It may if another hold is granted already.
-// It also may if no partition is being handed over, and either none is being copied or
-// the hold has waited long enough.
-static bool may_hold(const struct scheduler *s, const struct sched_node *n)
-{
-    bool held = false, copied = false;
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        held |= s->nodes[i].held;
-    for (uint32_t i = 0; i < s->moving.n; i++) {
-        if (s->moving.list[i].handing)
-            return false;
-        copied |= waits_for(s, n, &s->moving.list[i]);
-    }
-    return held || !copied;
-}
-
-// Returns whether the owner of x may hand the partition over now, and records that it
-// does.
-static bool may_hand_over(struct scheduler *s, struct move *x)
-{
-    if (x->handing)
-        return true;
-    if (is_held(s, x))
-        return false;
-    for (uint32_t i = 0; i < s->moving.n; i++)
-        if (s->moving.list[i].handing && s->moving.list[i].from == x->from)
-            return false;
-    x->handing = true;
-    x->grown = x->handed_at = s->now;
-    return true;
-}
-
-static void hear(struct scheduler *s, struct move *x, const struct msg_move_says *m)
-{
-    x->heard = s->now;
-    if (m->bytes > x->bytes)
-        x->grown = s->now;
-    x->bytes = m->bytes;
-    x->total = m->total;
-}
-
-void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
-                               uint64_t request, const struct msg_move_says *m)
-{
-    struct move *x = move_find(s, m->move);
-    uint64_t answer = WIRE_MOVE_GO_ON;
-    char why[ERR_TEXT_MAX];
-    if (x == NULL || x->to != n->n.id) {
-        // A report of an arrival may be the repetition of the report that ended the move.
-        // So its answer never says that the move is over: only the roster shows who owns
-        // the partition.
-        answer = m->state == WIRE_MOVE_ARRIVED ? WIRE_MOVE_GO_ON : WIRE_MOVE_OVER;
-    } else if (m->state == WIRE_MOVE_FAILED || m->state > WIRE_MOVE_FAILED) {
-        move_fail(s, x, wire_code(m->code), wire_words(m->why, why, sizeof(why)));
-        answer = WIRE_MOVE_OVER;
-    } else if (m->state == WIRE_MOVE_ARRIVED && !x->handing) {
-        move_fail(s, x, TUG_EINTERNAL, "the partition arrived before it was handed over");
-    } else {
-        hear(s, x, m);
-        if (m->state == WIRE_MOVE_COPIED && !may_hand_over(s, x))
-            answer = WIRE_MOVE_WAIT;
-        if (m->state == WIRE_MOVE_ARRIVED && !arrive(s, x))
-            return;
-    }
-    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
-}
-
-// Returns whether all servers know the newest owners, and so refuse requests that name
-// older owners. Otherwise a save's mark could reach the earlier owners of a partition and
-// miss the newest one.
-static bool servers_know_owners(const struct scheduler *s)
-{
-    for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct sched_node *n = &s->nodes[i];
-        if (n->n.alive && n->n.role == WIRE_SERVER &&
-            n->roster_version < s->moving.version)
-            return false;
-    }
-    return true;
-}
-
-void scheduler_hold_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
-                          const struct msg_hold *m)
-{
-    if (request < n->hold_request)
-        return; // an old request that arrived late must not hold for ever
-    n->hold_request = request;
-    if (!n->holds)
-        n->hold_since = s->now;
-    n->holds = m->on != 0 && !bug_in(s->o.bugs, WITHOUT_HOLDS);
-    // Before the cluster is complete, no placement exists that could be held.
-    n->held = n->holds && s->roster.epoch != 0 && may_hold(s, n) &&
-              servers_know_owners(s);
-    // Moves begin at once, not at the next tick: the next hold may already be on its way,
-    // and would prevent them.
-    if (!n->holds && s->phase == SCHEDULER_RUNNING && s->moving.wanted[0] != NULL &&
-        !s->moving.plan_again)
-        begin_some(s);
-    if (n->held)
-        s->moving.held_epoch = s->roster.epoch;
-    scheduler_send(s, n->link, MSG_OK, request,
-                   &(struct msg_ok){n->held || !n->holds ? s->roster.epoch : 0});
-}
-
 uint64_t scheduler_moves_tick(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     if (s->phase != SCHEDULER_RUNNING) {
         while (m->n > 0) // the run is over
-            move_take_out(s, &m->list[m->n - 1]);
+            scheduler_move_take_out(s, &m->list[m->n - 1]);
         return VAN_NEVER;
     }
     if (m->wanted[0] == NULL)
         return VAN_NEVER;
     uint64_t next = give_up_silent(s);
     if (s->now >= m->look_at && !m->plan_again)
-        begin_some(s);
+        scheduler_moves_begin(s);
     return m->plan_again ? next : clock_earlier(next, m->look_at);
 }
 

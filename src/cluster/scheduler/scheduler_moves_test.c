@@ -104,6 +104,36 @@ static void test_late_server(void **state)
     world_close(&w);
 }
 
+// Moves that a target reports together end in one epoch. While they are handed over, their
+// owners hand over nothing to another target.
+static void test_together(void **state)
+{
+    (void)state;
+    open_servers(2);
+    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
+    o.late = true;
+    struct actor *late = world_add_with(&w, &o);
+    late->together = true;
+    late->mute = WIRE_MOVE_ARRIVED;
+    world_run(&w, 3 * SECONDS);
+    const struct moving *m = &w.s->moving;
+    assert_int_equal(m->n, 2);
+    assert_true(m->list[0].handing && m->list[1].handing);
+    uint32_t owner = m->list[0].from;
+    struct actor *other = add_late(false);
+    world_run(&w, 3 * SECONDS);
+    for (uint32_t i = 0; i < m->n; i++)
+        assert_true(!m->list[i].handing || m->list[i].from != owner ||
+                    m->list[i].to == member_id(late->m));
+    late->mute = 0;
+    world_run(&w, 200 * SECONDS);
+    check_settled();
+    assert_in_range(load_of(WIRE_SPACE_SPARSE, member_id(late->m)), 16, 21);
+    assert_in_range(load_of(WIRE_SPACE_SPARSE, member_id(other->m)), 16, 21);
+    assert_true(roster()->epoch < 1 + m->done - 30);
+    world_close(&w);
+}
+
 // A late server that joins while the cluster gathers waits until the cluster is complete.
 static void test_late_server_waits(void **state)
 {
@@ -201,7 +231,7 @@ static void hold(struct actor *a, bool on)
 {
     struct msg_hold m = {.on = on};
     int held = -1;
-    for (int i = 0; i < 100 && held < 1; i++) {
+    for (int i = 0; i < 500 && held < 1; i++) {
         held = -1;
         assert_int_equal(member_ask(a->m, MSG_HOLD, &m, on_held, &held), 0);
         while (held < 0)
@@ -547,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_hold_waits),
         cmocka_unit_test(test_drained_loops_leave),
+        cmocka_unit_test(test_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,7 @@ void moves_follow(struct shard *s, const struct roster *r)
 
 uint64_t moves_tick(struct shard *s, uint64_t now)
 {
+    s->moves.again = false;
     uint64_t next = s->moves.out != NULL ? outgoing_tick(s) : VAN_NEVER;
     for (struct incoming *m = s->moves.in, *behind; m != NULL; m = behind) {
         behind = m->next; // m is freed when the last rows of the partition are dropped
@@ -77,7 +78,7 @@ uint64_t moves_tick(struct shard *s, uint64_t now)
     }
     if (s->moves.sources != NULL)
         next = clock_earlier(next, source_links_tick(s));
-    return next > now ? next : now;
+    return next > now && !s->moves.again ? next : now;
 }
 
 static struct source_link *link_at(struct shard *s, van_link link)

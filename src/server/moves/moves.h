@@ -35,7 +35,7 @@ struct store_push;
 // a pause. In a loop that serves requests, the pause is MOVES_REST times as long
 // as the work before it.
 #define MOVES_NS (2 * SECOND_NS / 1000)
-enum { MOVES_REST = 4, MOVES_DROP_ROWS = 4096 };
+enum { MOVES_REST = 8, MOVES_DROP_ROWS = 4096 };
 
 // A partition that this shard hands over to another shard, which fetches it.
 struct outgoing {
@@ -95,6 +95,8 @@ struct incoming {
     uint64_t try_at; // time at which to apply `bytes`
     // Time at which to report the state to the scheduler; VAN_NEVER: it was reported.
     uint64_t say_at;
+    uint64_t since; // time at which the move reached its state
+    bool reported;  // the report that is not answered yet is also about this move
     struct err why;
 };
 
@@ -103,10 +105,14 @@ struct moves {
     struct incoming *in;
     struct source_link *sources;
     struct session_side side;
-    // The move whose last report the scheduler has not answered yet, and the reported
-    // state (enum wire_move_state); 0: none.
+    // The first move of the last report, which the scheduler has not answered yet, and the
+    // reported state (enum wire_move_state); 0: none.
     uint64_t saying;
     uint8_t said;
+    bool again; // a move has another state, for which others may have waited
+    uint64_t
+        rest_until; // no records are applied before this time, except at the end of a
+                    // move
 };
 
 void moves_close(struct shard *s);

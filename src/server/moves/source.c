@@ -297,16 +297,18 @@ static bool drop(struct shard *s, struct outgoing *o)
     return o->drop_at == VAN_NEVER;
 }
 
+// Drops the partitions that are gone one after the other, so that each pause is for all.
 uint64_t outgoing_tick(struct shard *s)
 {
     uint64_t next = VAN_NEVER;
     for (struct outgoing **at = &s->moves.out; *at != NULL;) {
         struct outgoing *o = *at;
-        if (o->gone && o->drop_at <= s->now && drop(s, o)) {
+        bool first = o->gone && next == VAN_NEVER;
+        if (first && o->drop_at <= s->now && drop(s, o)) {
             outgoing_free(s, at);
             continue;
         }
-        next = o->gone ? clock_earlier(next, o->drop_at) : next;
+        next = first ? o->drop_at : next;
         at = &o->next;
     }
     return next;

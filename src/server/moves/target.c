@@ -17,9 +17,16 @@
 #define WAIT_NS (5 * MS)             // pause after the scheduler's answer "not yet"
 #define PROGRESS_NS (500 * MS)       // interval of reports about progress
 
-// FEW_BYTES: the partition can be handed over when the source has at most this many bytes
-// left, which take a few ms. STAGE_BYTES: while complete records of this size wait to be
-// applied, no further bytes are fetched.
+// Partitions are handed over together, in one epoch, because each hand-over stops all
+// requests for the partition, and each epoch makes clients cut their requests anew. A
+// partition that is copied waits at most COPIED_NS for the others that are being fetched;
+// one that has arrived waits at most ARRIVED_NS, because it is not served meanwhile.
+#define COPIED_NS (200 * MS)
+#define ARRIVED_NS (10 * MS)
+
+// FEW_BYTES: partitions can be handed over when their sources have at most this many bytes
+// left together, which take a few ms. STAGE_BYTES: while complete records of this size wait
+// to be applied, no further bytes are fetched.
 enum { FEW_BYTES = 1 << 20, STAGE_BYTES = 2 << 20 };
 
 // ---------------------------------------------------------------- the scheduler
@@ -32,12 +39,19 @@ static struct incoming *incoming_find(struct shard *s, uint64_t id)
     return m;
 }
 
+static void enter(struct shard *s, struct incoming *m, enum incoming_state state)
+{
+    m->state = state;
+    m->since = s->now;
+    s->moves.again = true;
+}
+
 void incoming_fail(struct shard *s, struct incoming *m)
 {
     assert(m->why.code != 0);
     source_link_leave(s, m);
     buf_free(&m->bytes);
-    m->state = INCOMING_FAILED;
+    enter(s, m, INCOMING_FAILED);
     m->say_at = s->now;
 }
 
@@ -50,16 +64,14 @@ static void incoming_give_up(struct shard *s, struct incoming *m)
         return;
     source_link_leave(s, m);
     buf_free(&m->bytes);
-    m->state = INCOMING_OVER;
+    enter(s, m, INCOMING_OVER);
 }
 
 static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_t word)
 {
-    if (word == WIRE_MOVE_OVER) {
-        incoming_give_up(s, m);
-    } else if (said == WIRE_MOVE_COPIED && m->state == INCOMING_ASKS) {
+    if (said == WIRE_MOVE_COPIED && m->state == INCOMING_ASKS) {
         if (word == WIRE_MOVE_GO_ON) {
-            m->state = INCOMING_ENDS;
+            enter(s, m, INCOMING_ENDS);
             m->due = s->now;
         }
         m->say_at = s->now + (word == WIRE_MOVE_GO_ON ? PROGRESS_NS : WAIT_NS);
@@ -73,15 +85,20 @@ static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_
 static void scheduler_answers(void *ctx, const struct van_message *x)
 {
     struct shard *s = ctx;
-    struct incoming *m = incoming_find(s, s->moves.saying);
-    uint8_t said = s->moves.said;
+    uint64_t saying = s->moves.saying;
     s->moves.saying = 0;
-    if (m == NULL || x == NULL)
-        return;
-    if (x->type == MSG_OK)
-        take_word(s, m, said, x->m->ok.value);
-    else // the scheduler does not know this move
-        m->say_at = s->now + SECOND_NS;
+    for (struct incoming *m = s->moves.in; m != NULL; m = m->next) {
+        if (!m->reported || x == NULL)
+            continue;
+        if (x->type != MSG_OK) // the scheduler does not know this move
+            m->say_at = s->now + SECOND_NS;
+        else if (x->m->ok.value != WIRE_MOVE_OVER)
+            take_word(s, m, s->moves.said, x->m->ok.value);
+        else if (m->move.id == saying)
+            incoming_give_up(s, m);
+        else // the answer is not about this move
+            m->say_at = s->now;
+    }
 }
 
 static uint8_t state_of(const struct incoming *m)
@@ -98,8 +115,51 @@ static uint8_t state_of(const struct incoming *m)
     }
 }
 
+// Returns whether the partition waits for others that will soon have the same state, so
+// that they are reported together.
+static bool waits_for_others(const struct shard *s, const struct incoming *m)
+{
+    bool copied = m->state == INCOMING_ASKS;
+    enum incoming_state before = copied ? INCOMING_COPIES : INCOMING_ENDS;
+    if ((!copied && m->state != INCOMING_HERE) ||
+        s->now >= m->since + (copied ? COPIED_NS : ARRIVED_NS))
+        return false;
+    const struct incoming *x = s->moves.in;
+    while (x != NULL && x->state != before)
+        x = x->next;
+    return x != NULL;
+}
+
+// Returns the number of bytes that must still be fetched or applied.
+static uint64_t bytes_left(const struct incoming *m)
+{
+    return m->total - m->n + m->bytes.len;
+}
+
+// Lists the other moves that are reported with m, which have its state. Partitions are
+// handed over together only if their sources have few bytes left.
+static int list_others(struct shard *s, const struct incoming *m, struct buf *to)
+{
+    uint64_t left = bytes_left(m);
+    for (struct incoming *x = s->moves.in; x != NULL; x = x->next) {
+        struct wire_moving one = {x->move.id, x->n, x->total};
+        x->reported = x == m;
+        if (x == m || x->state != m->state || x->say_at == VAN_NEVER ||
+            (m->state != INCOMING_ASKS && m->state != INCOMING_HERE))
+            continue;
+        left += m->state == INCOMING_ASKS ? bytes_left(x) : 0;
+        if (left > FEW_BYTES)
+            continue;
+        TRY(wire_put_moving(to, &one));
+        x->reported = true;
+        x->say_at = s->now + PROGRESS_NS;
+    }
+    return 0;
+}
+
 static void incoming_say(struct shard *s, struct incoming *m)
 {
+    struct buf others = BUF_INIT(WIRE_TEXT_MAX);
     struct msg_move_says x = {.move = m->move.id,
                               .state = state_of(m),
                               .bytes = m->n,
@@ -107,10 +167,13 @@ static void incoming_say(struct shard *s, struct incoming *m)
                               .code = m->why.code,
                               .why = wire_text(m->why.text)};
     m->say_at = s->now + PROGRESS_NS;
+    int rc = list_others(s, m, &others);
+    x.others = (struct wire_text){others.data, (uint32_t)others.len};
     s->moves.saying = m->move.id;
     s->moves.said = x.state;
-    if (member_ask(s->member, MSG_MOVE_SAYS, &x, scheduler_answers, s) != 0)
-        s->moves.saying = 0;
+    if (rc != 0 || member_ask(s->member, MSG_MOVE_SAYS, &x, scheduler_answers, s) != 0)
+        s->moves.saying = 0; // it is reported again after a while
+    buf_free(&others);
 }
 
 // ---------------------------------------------------------------- the source
@@ -171,9 +234,9 @@ static int apply_some(struct shard *s, struct incoming *m, bool *ret_settled)
         memmove(m->bytes.data, m->bytes.data + at, m->bytes.len - at);
     m->bytes.len -= at;
     m->behind = !*ret_settled && partition_has_record(m->bytes.data, m->bytes.len);
-    if (m->behind) // records are left; at the end of a move they are applied at once,
-                   // because requests wait
-        m->try_at = m->state == INCOMING_ENDS ? s->now : moves_slice_end(s, begun);
+    s->moves.rest_until = moves_slice_end(s, begun);
+    if (m->behind)
+        m->try_at = s->now;
     return rc;
 }
 
@@ -198,11 +261,11 @@ static void apply(struct shard *s, struct incoming *m)
     } else if (settled) {
         source_link_leave(s, m);
         buf_free(&m->bytes);
-        m->state = INCOMING_HERE;
+        enter(s, m, INCOMING_HERE);
         m->say_at = s->now;
     } else if (m->state == INCOMING_COPIES && m->bytes.len == 0 &&
                m->total - m->n <= FEW_BYTES) {
-        m->state = INCOMING_ASKS;
+        enter(s, m, INCOMING_ASKS);
         m->say_at = s->now;
     }
     if (rc == 0 && m->due == VAN_NEVER && !m->last && !is_full(m))
@@ -244,12 +307,32 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
         m->due = m->state == INCOMING_ENDS ? s->now : s->now + NOTHING_NS;
 }
 
+static bool is_begun(const struct shard *s, const struct incoming *m)
+{
+    return m->n > 0 || m->due > s->now;
+}
+
+// Returns whether the copy of m waits, because its source still copies another partition
+// for this shard: several copies at once would stop the source's requests for longer.
+static bool waits_for_copy(const struct shard *s, const struct incoming *m)
+{
+    if (m->state != INCOMING_COPIES || is_begun(s, m))
+        return false;
+    for (const struct incoming *x = s->moves.in; x != NULL; x = x->next)
+        if (x->source == m->source && x->state == INCOMING_COPIES && is_begun(s, x) &&
+            (x->n == 0 || x->n < x->total))
+            return true;
+    return false;
+}
+
 // Asks the source for more bytes when m->due has come. source_links_tick() opens the
 // session.
 static uint64_t fetch(struct shard *s, struct incoming *m)
 {
     if (m->source->s.state != SESSION_OPEN)
         return VAN_NEVER;
+    if (waits_for_copy(s, m))
+        return s->now + NOTHING_NS; // earlier, when anything else happens
     if (m->due <= s->now)
         ask(s, m);
     return m->due;
@@ -302,11 +385,18 @@ static bool is_clear(struct shard *s, const struct incoming *m)
 static uint64_t install(struct shard *s, struct incoming *m)
 {
     uint64_t next = VAN_NEVER;
-    if (m->try_at <= s->now)
+    // At the end of a move records are applied at once, because requests wait.
+    bool rests = m->state != INCOMING_ENDS && s->now < s->moves.rest_until;
+    if (m->try_at <= s->now && !rests)
         apply(s, m);
     if (m->state <= INCOMING_ENDS && !m->last)
         next = fetch(s, m);
-    return m->state <= INCOMING_ENDS ? clock_earlier(next, m->try_at) : next;
+    if (m->state > INCOMING_ENDS)
+        return next;
+    uint64_t try_at = m->try_at;
+    if (try_at <= s->now && m->state != INCOMING_ENDS && try_at < s->moves.rest_until)
+        try_at = s->moves.rest_until;
+    return clock_earlier(next, try_at);
 }
 
 uint64_t incoming_tick(struct shard *s, struct incoming *m)
@@ -322,6 +412,9 @@ uint64_t incoming_tick(struct shard *s, struct incoming *m)
     if (m->say_at <= s->now && s->moves.saying != 0)
         // The report is sent after the scheduler has answered one about another move.
         return next;
+    if (m->say_at <= s->now && waits_for_others(s, m))
+        return clock_earlier(
+            next, m->since + (m->state == INCOMING_ASKS ? COPIED_NS : ARRIVED_NS));
     if (m->say_at <= s->now)
         incoming_say(s, m);
     return clock_earlier(next, m->say_at);

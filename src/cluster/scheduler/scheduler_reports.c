@@ -1,0 +1,277 @@
+// Reports of targets about their moves, hand-overs of partitions, and nodes that hold the
+// placement. See scheduler_moves.c.
+//
+// Partitions that one target reports together are handed over together, and change their
+// owner in one epoch: each hand-over stops requests, and each epoch makes clients cut
+// their requests anew.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/compare.h"
+#include "cluster/scheduler/scheduler_internal.h"
+
+// An admin operation (a save, for example) interrupts copies of partitions that are under
+// way. Before such an operation begins, its hold waits COPY_NS for these copies, and
+// doubles that time for a copy that was interrupted before. Meanwhile no new copy begins.
+#define COPY_NS (10 * SECOND_NS)
+enum { COPY_DOUBLES = 2 };
+
+static struct move *move_find(struct scheduler *s, uint64_t id)
+{
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        if (s->moving.list[i].id == id)
+            return &s->moving.list[i];
+    return NULL;
+}
+
+static void all_done(struct scheduler *s)
+{
+    const struct moving *m = &s->moving;
+    char text[OPERATION_TEXT];
+    snprintf(
+        text, sizeof(text),
+        "%" PRIu64
+        " partition%s moved in %.1f s, %.1f MB, each stopped %.0f ms at most, because %s",
+        m->since_plan, m->since_plan == 1 ? " has" : "s have",
+        (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
+        (double)m->longest_stop_ns * 1e-6, m->why);
+    scheduler_say(s, "placement: %s", text);
+    scheduler_note(s, "placement", "scheduler", text);
+}
+
+// Logs how many moves are left, at most about once a second, because a plan may
+// have a thousand moves.
+static void tell_progress(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    if (s->now < m->told_at + SECOND_NS)
+        return;
+    m->told_at = s->now;
+    scheduler_say(s, "placement: %" PRIu64 " of %" PRIu64 " partitions have moved",
+                  m->since_plan, m->since_plan + m->left);
+}
+
+// Notes that the partition of x belongs to its new owner.
+static void has_moved(struct scheduler *s, struct move *x)
+{
+    struct moving *m = &s->moving;
+    assert(x->handing && s->roster.owners[x->space][x->partition] == x->from);
+    s->roster.owners[x->space][x->partition] = x->to;
+    m->retries[x->space][x->partition] = (struct retry){0};
+    scheduler_node_of(s, x->to)->moves = (struct retry){0};
+    m->done++;
+    m->since_plan++;
+    m->bytes_since_plan += x->bytes;
+    if (s->now - x->handed_at > m->longest_stop_ns)
+        m->longest_stop_ns = s->now - x->handed_at;
+    m->left--;
+}
+
+// Makes the target the owner of all reported partitions, in one epoch. Returns false if
+// memory is out; the target will report again.
+static bool arrive(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    for (uint32_t i = 0; i < m->n; i++)
+        m->list[i].over = m->list[i].reported;
+    if (scheduler_list(s) != 0) {
+        for (uint32_t i = 0; i < m->n; i++)
+            m->list[i].over = false;
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->list[i].over)
+            has_moved(s, &m->list[i]);
+    s->roster.epoch++;
+    m->version = s->roster.version;
+    for (uint32_t i = m->n; i-- > 0;)
+        if (m->list[i].over)
+            scheduler_move_take_out(s, &m->list[i]);
+    // The roster that was just made lacks the moves already, so no other roster is due.
+    s->changed = false;
+    if (m->left == 0)
+        all_done(s);
+    else
+        tell_progress(s);
+    return true;
+}
+
+// Returns whether the hold that n asks for still waits for the copy of x to end.
+static bool waits_for(const struct scheduler *s, const struct sched_node *n,
+                      const struct move *x)
+{
+    uint32_t broken = s->moving.retries[x->space][x->partition].broken;
+    return s->now < n->hold_since + (COPY_NS << min_u64(broken, COPY_DOUBLES));
+}
+
+// Returns whether x must not be handed over, because a hold was granted or
+// has waited long enough.
+static bool is_held(const struct scheduler *s, const struct move *x)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct sched_node *n = &s->nodes[i];
+        if (n->held || (n->holds && !waits_for(s, n, x)))
+            return true;
+    }
+    return false;
+}
+
+// Returns whether a hold may be granted to n. It may if another hold is granted already.
+// It also may if no partition is being handed over, and either none is being copied or
+// the hold has waited long enough.
+static bool may_hold(const struct scheduler *s, const struct sched_node *n)
+{
+    bool held = false, copied = false;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        held |= s->nodes[i].held;
+    for (uint32_t i = 0; i < s->moving.n; i++) {
+        if (s->moving.list[i].handing)
+            return false;
+        copied |= waits_for(s, n, &s->moving.list[i]);
+    }
+    return held || !copied;
+}
+
+// Returns whether another hand-over of the owner of x is under way.
+static bool owner_is_busy(const struct scheduler *s, const struct move *x)
+{
+    for (uint32_t i = 0; i < s->moving.n; i++) {
+        const struct move *other = &s->moving.list[i];
+        if (other->handing && other->from == x->from && !other->reported)
+            return true;
+    }
+    return false;
+}
+
+// Returns whether the owners of the reported partitions may hand them over now, and
+// records that they do.
+static bool may_hand_over(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct move *x = &m->list[i];
+        if (x->reported && !x->handing && (is_held(s, x) || owner_is_busy(s, x)))
+            return false;
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        struct move *x = &m->list[i];
+        if (!x->reported || x->handing)
+            continue;
+        x->handing = true;
+        x->grown = x->handed_at = s->now;
+    }
+    return true;
+}
+
+// Notes that the report is about this move. Returns false if it is not a move of this
+// target: most likely the scheduler has given it up.
+static bool hear(struct scheduler *s, const struct sched_node *n,
+                 const struct wire_moving *m)
+{
+    struct move *x = move_find(s, m->move);
+    if (x == NULL || x->to != n->n.id)
+        return false;
+    x->reported = true;
+    x->heard = s->now;
+    if (m->bytes > x->bytes)
+        x->grown = s->now;
+    x->bytes = m->bytes;
+    x->total = m->total;
+    return true;
+}
+
+// Finds the moves that the report is about. Returns false if some of them are not moves
+// of this target.
+static bool hear_all(struct scheduler *s, const struct sched_node *n,
+                     const struct msg_move_says *m)
+{
+    struct wire_moving one = {m->move, m->bytes, m->total};
+    struct wire_text others = m->others;
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        s->moving.list[i].reported = false;
+    bool all = hear(s, n, &one);
+    while (wire_next_moving(&others, &one) == 1)
+        all &= hear(s, n, &one);
+    return all;
+}
+
+// Serves the report that partitions have arrived. Returns false if memory is out.
+static bool hear_arrived(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    bool some = false;
+    for (uint32_t i = m->n; i-- > 0;) {
+        struct move *x = &m->list[i];
+        if (x->reported && !x->handing)
+            scheduler_move_fail(s, x, TUG_EINTERNAL,
+                                "the partition arrived before it was handed over");
+        else
+            some |= x->reported;
+    }
+    return !some || arrive(s);
+}
+
+void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
+                               uint64_t request, const struct msg_move_says *m)
+{
+    struct move *x = move_find(s, m->move);
+    uint64_t answer = WIRE_MOVE_GO_ON;
+    char why[ERR_TEXT_MAX];
+    bool all = hear_all(s, n, m), mine = x != NULL && x->reported;
+    if (m->state == WIRE_MOVE_ARRIVED) {
+        // This may be the repetition of the report that ended the moves. So the answer
+        // never says that a move is over: only the roster shows who owns the partitions.
+        if (!hear_arrived(s))
+            return;
+    } else if (!mine) {
+        answer = WIRE_MOVE_OVER;
+    } else if (m->state >= WIRE_MOVE_FAILED) {
+        scheduler_move_fail(s, x, wire_code(m->code),
+                            wire_words(m->why, why, sizeof(why)));
+        answer = WIRE_MOVE_OVER;
+    } else if (m->state == WIRE_MOVE_COPIED && (!all || !may_hand_over(s))) {
+        // If another reported move was given up, the next roster tells the target so.
+        answer = WIRE_MOVE_WAIT;
+    }
+    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
+}
+
+// Returns whether all servers know the newest owners, and so refuse requests that name
+// older owners. Otherwise a save's mark could reach the earlier owners of a partition and
+// miss the newest one.
+static bool servers_know_owners(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct sched_node *n = &s->nodes[i];
+        if (n->n.alive && n->n.role == WIRE_SERVER &&
+            n->roster_version < s->moving.version)
+            return false;
+    }
+    return true;
+}
+
+void scheduler_hold_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
+                          const struct msg_hold *m)
+{
+    if (request < n->hold_request)
+        return; // an old request that arrived late must not hold for ever
+    n->hold_request = request;
+    if (!n->holds)
+        n->hold_since = s->now;
+    n->holds = m->on != 0 && !bug_in(s->o.bugs, WITHOUT_HOLDS);
+    // Before the cluster is complete, no placement exists that could be held.
+    n->held = n->holds && s->roster.epoch != 0 && may_hold(s, n) &&
+              servers_know_owners(s);
+    // Moves begin at once, not at the next tick: the next hold may already be on its way,
+    // and would prevent them.
+    if (!n->holds && s->phase == SCHEDULER_RUNNING && s->moving.wanted[0] != NULL &&
+        !s->moving.plan_again)
+        scheduler_moves_begin(s);
+    if (n->held)
+        s->moving.held_epoch = s->roster.epoch;
+    scheduler_send(s, n->link, MSG_OK, request,
+                   &(struct msg_ok){n->held || !n->holds ? s->roster.epoch : 0});
+}
