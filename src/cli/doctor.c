@@ -15,6 +15,7 @@
 
 #include "cli/cli.h"
 #include "cli/nodes/node_options.h"
+#include "cli/status.h"
 #include "os/clock.h"
 #include "os/json.h"
 #include "os/process_state.h"
@@ -255,30 +256,55 @@ static void look_at_phase(struct examination *x, const json_t *s)
             tool_number(s, "workers_wanted"));
 }
 
-// Returns a worker's recent examples per second; NaN if they cover less than
-// RECENT_SECONDS.
+static bool is_living_worker(const json_t *n)
+{
+    return tool_true(n, "alive") && !tool_true(n, "left") &&
+           strcmp(tool_text(n, "role"), "worker") == 0;
+}
+
+// Returns the recent examples per second of the lane of a worker; NaN if they cover less
+// than RECENT_SECONDS.
 static double recent_speed(const json_t *n)
 {
     const json_t *recent = json_object_get(n, "recent");
     double seconds = tool_number(recent, "seconds");
-    return tool_true(n, "alive") && strcmp(tool_text(n, "role"), "worker") == 0 &&
-                   seconds >= RECENT_SECONDS
-               ? tool_number(recent, "examples") / seconds
-               : (double)NAN;
+    return seconds >= RECENT_SECONDS ? tool_number(recent, "examples") / seconds
+                                     : (double)NAN;
+}
+
+// Sums the recent speeds and pieces of all living lanes of the worker of nodes[*at], which
+// follow each other, because the nodes are sorted. Sets *at to the last node of the worker.
+static double worker_speed(const json_t *nodes, size_t *at, double *ret_pieces)
+{
+    const json_t *first = json_array_get(nodes, *at), *n = first;
+    double sum = 0;
+    *ret_pieces = 0;
+    for (size_t i = *at; n != NULL && strcmp(tool_text(n, "role"), "worker") == 0 &&
+                         tool_number(n, "rank") == tool_number(first, "rank");
+         n = json_array_get(nodes, ++i)) {
+        *at = i;
+        if (!is_living_worker(n))
+            continue;
+        sum += recent_speed(n);
+        *ret_pieces += tool_number(json_object_get(n, "recent"), "pieces");
+    }
+    return sum;
 }
 
 // Names a worker that is much slower than the fastest one, as the page of --http does.
 static void look_at_speed(struct examination *x, const json_t *s)
 {
     const json_t *slowest = NULL;
-    double least = INFINITY, most = 0, pieces = 0;
-    json_t *n;
+    double least = INFINITY, most = 0, pieces = 0, finished;
+    json_t *nodes = json_object_get(s, "nodes"), *n;
     size_t i;
-    json_array_foreach(json_object_get(s, "nodes"), i, n) {
-        double speed = recent_speed(n);
+    json_array_foreach(nodes, i, n) {
+        if (!is_living_worker(n))
+            continue;
+        double speed = worker_speed(nodes, &i, &finished);
         if (isnan(speed))
             continue;
-        pieces = fmax(pieces, tool_number(json_object_get(n, "recent"), "pieces"));
+        pieces = fmax(pieces, finished);
         most = fmax(most, speed);
         if (speed < least) {
             least = speed;
@@ -347,6 +373,7 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
         tool_close(&t);
         return err_wrap(e, "the scheduler does not answer");
     }
+    status_sort_nodes(status);
     look_at_version(x, "the scheduler", t.version);
     look_at_clock(x, "the scheduler's machine", skew);
     json_array_append_new(

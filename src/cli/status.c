@@ -115,8 +115,7 @@ static int by_place(const void *a, const void *b)
     return order != 0 ? order : (x->place > y->place) - (x->place < y->place);
 }
 
-// Sorts the nodes, which come in the order of joining, by role, rank and loop.
-static void sort_nodes(json_t *status)
+void status_sort_nodes(json_t *status)
 {
     static const char *const roles[] = {"driver", "server", "worker"};
     json_t *nodes = json_object_get(status, "nodes"), *node;
@@ -148,7 +147,7 @@ int status_ask(struct node *n, const struct status_limits *l, json_t **ret, stru
         rc = tool_status(&t, l->seconds, &status, e);
     tool_close(&t);
     TRY(rc);
-    sort_nodes(status);
+    status_sort_nodes(status);
     json_t *servers = json_array();
     uint64_t until = clock_ns() + LOOPS_SECONDS * SECOND_NS;
     json_array_foreach(json_object_get(status, "nodes"), i, node)

@@ -25,6 +25,10 @@ int status_ask(struct node *n, const struct status_limits *l, json_t **ret,
 json_t *status_ask_loop(struct node *n, const json_t *node,
                         const struct status_limits *l);
 
+// Sorts the nodes of the scheduler's answer, which come in the order of joining, by role,
+// rank and loop.
+void status_sort_nodes(json_t *status);
+
 // Prints how far moves of partitions are; nothing if there were none.
 void status_print_moves(const json_t *status);
 // Prints requests, the run, saves and the last operations, at most 12 lines.

@@ -362,6 +362,22 @@ static void compares_workers_by_their_recent_speed(void **state)
         WORKER_OF("0", "0", "9", "'seconds': 60, 'examples': 6000, 'pieces': 60"),
         WORKER_OF("1", "0", "9", "'seconds': 9, 'examples': 10, 'pieces': 1"));
     assert_null(strstr(main_of(moment, NULL), " is slow"));
+    // The speed of a worker is the sum of the speeds of its lanes.
+#define THREE(lane)                                                                      \
+    WORKERS_OF(                                                                          \
+        WORKER_OF(                                                                       \
+            "0", "0", "9",                                                               \
+            "'seconds': 50, 'examples': 2500, 'pieces': 25") ", " WORKER_OF("0", "1",    \
+                                                                            "9", lane),  \
+        WORKER_OF("1", "0", "9", "'seconds': 50, 'examples': 5000, 'pieces': 50"))
+    assert_null(
+        strstr(main_of(THREE("'seconds': 50, 'examples': 2500, 'pieces': 25"), NULL),
+               " is slow"));
+    verdict_is(THREE("'seconds': 50, 'examples': 500, 'pieces': 5"), true,
+               "worker 0 is slow (60 % of the fastest one's speed)");
+    // A worker is not compared while one of its lanes has only a few seconds.
+    assert_null(strstr(main_of(THREE("'seconds': 9, 'examples': 90, 'pieces': 1"), NULL),
+                       " is slow"));
     // Two lanes of one process count as one worker.
     verdict_is(WORKERS_OF(WORKER_OF("0", "0", "9", ""), WORKER_OF("0", "1", "9", "")),
                true, "0 servers and 1 worker alive");

@@ -173,27 +173,48 @@ struct counts {
                                // without progress
 };
 
+// The recent work of a worker: the sum over its lanes.
+struct speed {
+    double rank;
+    double rate; // examples a second; NaN: a lane was not measured long enough
+    double pieces;
+};
+
 // Compares the recent speed of a worker with that of the others. Sums since the
 // workers joined would show a worker that has joined later as slow, and would not show
 // one that has become slow.
-static void compare_worker(struct counts *c, const json_t *n)
+static void compare_worker(struct counts *c, const struct speed *s)
 {
-    const json_t *recent = fact_at(n, "recent");
-    double rate = fact_recent_rate(n);
-    if (isnan(rate) || fact_number(recent, "seconds") < compared_seconds)
+    if (isnan(s->rate))
         return;
     c->compared++;
-    c->pieces = fmax(c->pieces, fact_number(recent, "pieces"));
-    c->most = fmax(c->most, rate);
-    if (rate < c->least) {
-        c->least = rate;
-        c->slowest = fact_number(n, "rank");
+    c->pieces = fmax(c->pieces, s->pieces);
+    c->most = fmax(c->most, s->rate);
+    if (s->rate < c->least) {
+        c->least = s->rate;
+        c->slowest = s->rank;
     }
+}
+
+// Adds a lane to the sum of its worker. Nodes are sorted by rank, so a lane of another
+// worker completes the sum.
+static void add_lane(struct counts *c, struct speed *s, const json_t *n)
+{
+    const json_t *recent = fact_at(n, "recent");
+    double rank = fact_number(n, "rank");
+    if (rank != s->rank) {
+        compare_worker(c, s);
+        *s = (struct speed){.rank = rank};
+    }
+    s->rate += fact_number(recent, "seconds") >= compared_seconds ? fact_recent_rate(n)
+                                                                  : (double)NAN;
+    s->pieces += fact_number(recent, "pieces");
 }
 
 static struct counts count_nodes(const json_t *facts)
 {
     struct counts c = {.least = INFINITY};
+    struct speed speed = {.rank = NAN, .rate = NAN};
     const json_t *n;
     size_t i;
     json_array_foreach(json_object_get(facts, "nodes"), i, n) {
@@ -202,13 +223,14 @@ static struct counts count_nodes(const json_t *facts)
         if (!alive || !is_role(n, "worker"))
             continue;
         c.workers += !(fact_number(n, "loop") > 0);
-        compare_worker(&c, n);
+        add_lane(&c, &speed, n);
         if (fact_number(n, "pieces_held") > 0) {
             c.holding += c.holding == 0 || fact_number(n, "rank") != c.holder;
             c.holder = fact_number(n, "rank");
             c.held_since = fact_number(n, "seconds_since_progress");
         }
     }
+    compare_worker(&c, &speed);
     return c;
 }
 
