@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "monitor/monitor.h"
 #include "os/clock.h"
 #include "os/json.h"
 #include "runtime/loop_facts.h"
@@ -297,19 +298,44 @@ static void print_work(const json_t *s)
                        tool_text(server, "error"));
 }
 
-static void print_all(const json_t *s)
+// Counts the processes that died and were not replaced.
+static unsigned count_dead(const json_t *s)
 {
-    json_t *one;
+    json_t *nodes = json_object_get(s, "nodes"), *n;
+    unsigned dead = 0;
     size_t i;
+    json_array_foreach(nodes, i, n)
+        dead += !tool_true(n, "alive") && !tool_true(n, "left") &&
+                tool_count(n, "loop") == 0 &&
+                !is_replaced(n, json_array_get(nodes, i + 1));
+    return dead;
+}
+
+static void print_head(json_t *s)
+{
     int64_t servers = tool_count(s, "servers_wanted"),
             workers = tool_count(s, "workers_wanted");
+    unsigned n_dead = count_dead(s);
+    char dead[64] = "", problems[MONITOR_TEXT_MAX];
+    if (n_dead > 0)
+        snprintf(dead, sizeof(dead), ", %u dead", n_dead);
     cli_printf(
-        "scheduler %s, tug %s, up %.0f s: %s (%lld server%s, %lld worker%s), placement "
+        "scheduler %s, tug %s, up %.0f s: %s (%lld server%s, %lld worker%s%s), placement "
         "%.0f\n",
         tool_text(s, "address"), tool_text(s, "version"),
         tool_number(s, "uptime_seconds"), tool_text(s, "phase"), (long long)servers,
-        PLURAL_S(servers), (long long)workers, PLURAL_S(workers),
+        PLURAL_S(servers), (long long)workers, PLURAL_S(workers), dead,
         tool_number(s, "epoch"));
+    monitor_problems(s, problems);
+    if (problems[0] != '\0')
+        cli_printf("problems: %s\n", problems);
+}
+
+static void print_all(json_t *s)
+{
+    json_t *one;
+    size_t i;
+    print_head(s);
     cli_printf("nodes\n");
     json_array_foreach(json_object_get(s, "nodes"), i, one)
         print_node(one, json_array_get(json_object_get(s, "nodes"), i + 1));

@@ -68,4 +68,9 @@ bool monitor_is_read(const struct monitor *m);
 
 void monitor_close(struct monitor *m); // NULL is fine
 
+enum { MONITOR_TEXT_MAX = 1024 };
+// Writes the problems that the page of a scheduler with these facts names in its first
+// line; "" if there are none.
+void monitor_problems(json_t *facts, char ret[MONITOR_TEXT_MAX]);
+
 #endif

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "monitor/facts_internal.h"
 
-enum { RENDER_TEXT_MAX = 1024, RENDER_BYTES_MAX = 64 << 20 };
+enum { RENDER_TEXT_MAX = MONITOR_TEXT_MAX, RENDER_BYTES_MAX = 64 << 20 };
 
 // The two parts of src/monitor/page.html around the content, and a policy with the hashes
 // of its style and script, so that a browser runs no other script.

@@ -432,6 +432,13 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
     return v.problems == 0;
 }
 
+void monitor_problems(json_t *facts, char ret[MONITOR_TEXT_MAX])
+{
+    const struct facts_told t = {.now = facts};
+    if (render_verdict(&t, ret))
+        ret[0] = '\0';
+}
+
 // ---------------------------------------------------------------- ready
 
 static bool scheduler_is_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])

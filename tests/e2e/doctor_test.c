@@ -42,6 +42,10 @@ static void killed_and_stopped(void **state)
     cluster_await("scheduler", files_path(":%d) is gone", (int)killed));
     asks_the_doctor(
         files_path("was killed: its process %d ended without a message", (int)killed));
+    tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
+    assert_non_null(strstr(e2e_out, "running (1 server, 3 workers, 1 dead)"));
+    assert_non_null(
+        strstr(e2e_out, "problems: worker 1 is dead (its work goes to the others)"));
     kill(stopped, SIGSTOP);
     cluster_await("scheduler", files_path(":%d) is gone", (int)stopped));
     asks_the_doctor(files_path("its process %d still exists", (int)stopped));
