@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "cluster/scheduler/scheduler_keep.h"
+#include "kit/cast.h"
 #include "kit/sim_internal.h"
 #include "kit/stage.h"
 
@@ -32,8 +33,8 @@ static uint64_t later(uint64_t a, uint64_t b)
 
 bool restarts_parts(const struct stage *s)
 {
-    return s->o->keeps && s->world->parts &&
-           random_below(s->o->seed, REPLACED, UINT32_MAX, 8) == 0;
+    return s->o->keeps && s->world->parts && !sim_has_silences(s->o->seed) &&
+           random_below(s->o->seed, REPLACED, UINT32_MAX, 4) == 0;
 }
 
 // Chooses the next death: in one of the next writes, often one of the first, or at a

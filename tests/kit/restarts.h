@@ -9,7 +9,8 @@
 // has lost its lease. In some worlds the old scheduler goes on for up to a minute with a
 // copy of the journal, as if on another machine. In such a world one server has lost the
 // old scheduler before and joins the new one. This server tells the other members, which
-// still wait for the old scheduler.
+// still wait for the old scheduler. In these worlds no links fall silent: a member that
+// does not hear the server would obey the old scheduler.
 //
 // If the scheduler does not die in a write, the next one must have all its moves, wanted
 // owners and pieces to be forgotten: no other check of a world needs these.
