@@ -460,7 +460,7 @@ def test_settings(monkeypatch):
                 (lambda: Communicator("WITH_COORDINATOR"), "no federated learning"),
                 (lambda: Communicator(envs=3), "envs: must be a dict"),
                 (lambda: Communicator(envs={"communicator_thread_pool_size": 9}), "requests need no threads"),
-                (lambda: Communicator(envs={"communicator_send_wait_times": 1}), "sent at once"),
+                (lambda: Communicator(envs={"communicator_send_wait_times": 1}), "sent immediately"),
                 (lambda: Communicator("SYNC", envs={"communicator_is_sgd_optimizer": 0}), "reduce = mean"),
                 (lambda: Communicator("GEO", envs={"communicator_independent_recv_thread": 1}), "each exchange pulls"),
                 (lambda: Communicator(kwargs={"need_global_step": True}), "push_global_step"),

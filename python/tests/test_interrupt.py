@@ -89,7 +89,7 @@ def test_another_signal_raises_what_its_handler_does(waits):
         pass
 
     def handler(number, frame):
-        with pytest.raises(tug.UsageError, match="signal's handler"):
+        with pytest.raises(tug.UsageError, match="a signal handler used a client"):
             table.stat()
         raise Late
 

@@ -197,7 +197,7 @@ static void test_file_that_is_full(void **state)
     snprintf(
         want, sizeof(want),
         "warning: one\nwarning: cannot write the log '%s': File too large; a file may "
-        "have 8192 bytes here: raise that limit (ulimit -f)\nwarning: two\n",
+        "have at most 8192 bytes here: raise that limit (ulimit -f)\nwarning: two\n",
         log_path);
     assert_string_equal(buf_str(&b), want);
     buf_free(&b);
