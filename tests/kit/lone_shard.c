@@ -238,7 +238,7 @@ static void add_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32
 
 void lone_send_roster(struct lone *w)
 {
-    struct buf nodes = BUF_INIT(16 << 20), moves = BUF_INIT(1 << 10);
+    struct buf nodes = BUF_INIT(16 << 20), moves = BUF_INIT(1 << 14);
     uint32_t partitions = 1u << w->bits;
     uint32_t *owners = mem_array(WIRE_SPACES * partitions, sizeof(*owners));
     add_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
@@ -252,6 +252,11 @@ void lone_send_roster(struct lone *w)
         owners[i] = w->mine[i % partitions] ? ME : OTHER;
     if (w->move.move != 0)
         assert_int_equal(wire_put_move(&moves, &w->move), 0);
+    for (uint32_t i = 0; i < w->many; i++) {
+        struct wire_move one = {
+            .move = LONE_MANY + i, .space = WIRE_SPACE_SPARSE, .partition = i, .to = ME};
+        assert_int_equal(wire_put_move(&moves, &one), 0);
+    }
     struct msg_roster m = {
         .moves = {moves.data, (uint32_t)moves.len},
         .epoch = w->epoch,

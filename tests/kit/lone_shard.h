@@ -21,6 +21,7 @@ enum {
     SCHEDULER_LINK = 1,
     OTHER_LINK = 2,   // link that the shard opens to the other server
     WORKER_LINK = 10, // link of the first worker; the links of other workers follow
+    LONE_MANY = 500,  // id of the first of many moves
     CROWD = 1000,     // first number of the further workers' links, nodes and sessions
 };
 
@@ -68,6 +69,9 @@ struct lone {
     bool hears_operations;     // whether MSG_OPERATION is kept for the test
     bool hears_moves;          // whether MSG_MOVE_SAYS is kept
     struct wire_move move;     // the move in rosters; number 0: none
+    // Number of further moves to this shard in rosters: partition i has the move
+    // LONE_MANY + i.
+    uint32_t many;
     // The role with which other peers are accepted; WIRE_NOBODY: as operators.
     enum wire_role role;
 };

@@ -76,6 +76,7 @@ uint64_t moves_tick(struct shard *s, uint64_t now)
         behind = m->next; // m is freed when the last rows of the partition are dropped
         next = clock_earlier(next, incoming_tick(s, m));
     }
+    next = clock_earlier(next, incoming_report(s));
     if (s->moves.sources != NULL)
         next = clock_earlier(next, source_links_tick(s));
     return next > now && !s->moves.again ? next : now;

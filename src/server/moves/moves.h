@@ -148,6 +148,9 @@ void outgoing_follow(struct shard *s, const struct roster *r);
 uint64_t outgoing_tick(struct shard *s);
 void incoming_follow(struct shard *s, const struct roster *r);
 uint64_t incoming_tick(struct shard *s, struct incoming *m);
+// Reports a move to the scheduler if one is due and the last report was answered. Returns
+// when to call it again.
+uint64_t incoming_report(struct shard *s);
 void incoming_take(struct shard *s, struct incoming *m, const struct van_message *x);
 
 // Defined in source_link.c:

@@ -686,9 +686,76 @@ static void test_target_is_not_clear(void **state)
     lone_close(w);
 }
 
+enum { MOVES = 16 };
+
+// When the shard last reported each move, and the longest time between two reports of one
+// move.
+struct reports {
+    uint64_t last[MOVES], longest;
+    uint64_t answers, answer_at; // the request that waits for its answer; 0: none
+};
+
+// Plays the sources, which never have bytes, and the scheduler, which answers each report
+// after answer_ns.
+static void play_many(struct lone *w, struct reports *r, uint64_t answer_ns)
+{
+    const struct source_link *l = w->shard->moves.sources;
+    if (l != NULL && l->s.state == SESSION_DIALLING)
+        w->h.opened(w->h.ctx, OTHER_LINK, false, w->now);
+    for (struct parcel *p; (p = lone_next(w)) != NULL; parcel_unpin(p)) {
+        if (p->frame.type == MSG_HELLO) {
+            welcome(w);
+        } else if (p->frame.type == MSG_MOVE_WANTED) {
+            struct msg_parcel m = {.move = p->m.move_wanted.move};
+            lone_deliver(w, OTHER_LINK, MSG_PARCEL, p->frame.request, &m);
+        } else if (p->frame.type == MSG_MOVE_SAYS) {
+            assert_in_range(p->m.move_says.move, LONE_MANY, LONE_MANY + MOVES - 1);
+            r->last[p->m.move_says.move - LONE_MANY] = w->now;
+            r->answers = p->frame.request;
+            r->answer_at = w->now + answer_ns;
+        }
+    }
+    for (int i = 0; i < MOVES; i++)
+        if (w->now - r->last[i] > r->longest)
+            r->longest = w->now - r->last[i];
+    uint64_t request = r->answers;
+    if (request == 0 || w->now < r->answer_at)
+        return;
+    r->answers = 0;
+    lone_deliver(w, SCHEDULER_LINK, MSG_OK, request, &(struct msg_ok){WIRE_MOVE_GO_ON});
+}
+
+// If the scheduler answers slowly, each of many moves is still reported often enough: the
+// scheduler gives up a move that is not reported for 30 s.
+static void test_many_are_reported(void **state)
+{
+    (void)state;
+    static const uint64_t answer_ms[] = {1, 33, 100};
+    for (size_t k = 0; k < sizeof(answer_ms) / sizeof(*answer_ms); k++) {
+        struct lone *w = lone_open_shard(5, &plain);
+        struct reports r = {.longest = 0};
+        memset(w->mine, 0, sizeof(w->mine));
+        lone_begin(w, WORKERS);
+        make_tables(w);
+        w->live = SIZE_MAX;
+        w->hears_moves = true;
+        w->many = MOVES;
+        lone_send_roster(w);
+        for (int i = 0; i < MOVES; i++)
+            r.last[i] = w->now;
+        for (int t = 0; t < 40000; t++) {
+            lone_pass_time(w, MS);
+            play_many(w, &r, answer_ms[k] * MS);
+        }
+        assert_true(r.longest <= 3 * SECOND_NS);
+        lone_close(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many_are_reported),
         cmocka_unit_test(test_source_gives),
         cmocka_unit_test(test_source_keeps),
         cmocka_unit_test(test_source_refuses),

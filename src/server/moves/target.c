@@ -16,6 +16,7 @@
 #define NOTHING_NS (10 * MS)         // pause after an answer without bytes
 #define WAIT_NS (5 * MS)             // pause after the scheduler's answer "not yet"
 #define PROGRESS_NS (500 * MS)       // interval of reports about progress
+#define LATE_NS (2 * SECOND_NS)      // time by which hand-overs may delay such a report
 
 // Partitions are handed over together, in one epoch, because each hand-over stops all
 // requests for the partition, and each epoch makes clients cut their requests anew. A
@@ -409,15 +410,42 @@ uint64_t incoming_tick(struct shard *s, struct incoming *m)
         next = s->now + NOTHING_NS;
     else if (m->state <= INCOMING_ENDS)
         next = install(s, m);
-    if (m->say_at <= s->now && s->moves.saying != 0)
-        // The report is sent after the scheduler has answered one about another move.
-        return next;
-    if (m->say_at <= s->now && waits_for_others(s, m))
-        return clock_earlier(
-            next, m->since + (m->state == INCOMING_ASKS ? COPIED_NS : ARRIVED_NS));
-    if (m->say_at <= s->now)
-        incoming_say(s, m);
-    return clock_earlier(next, m->say_at);
+    return next;
+}
+
+// Returns when to report the state of the move.
+static uint64_t report_at(const struct shard *s, const struct incoming *m)
+{
+    if (m->state == INCOMING_DROPS)
+        return VAN_NEVER;
+    if (m->say_at > s->now || !waits_for_others(s, m))
+        return m->say_at;
+    return m->since + (m->state == INCOMING_ASKS ? COPIED_NS : ARRIVED_NS);
+}
+
+// The move with the smallest number is reported first. The scheduler gives up a move that
+// is not reported for a long time, so progress must not wait for ever, even if many
+// partitions wait for their hand-over.
+static uint64_t report_order(const struct incoming *m)
+{
+    return m->say_at + (state_of(m) == WIRE_MOVE_COPYING ? LATE_NS : 0);
+}
+
+uint64_t incoming_report(struct shard *s)
+{
+    struct incoming *first = NULL;
+    uint64_t next = VAN_NEVER;
+    for (struct incoming *m = s->moves.in; m != NULL; m = m->next) {
+        uint64_t at = report_at(s, m);
+        if (at > s->now)
+            next = clock_earlier(next, at);
+        else if (first == NULL || report_order(m) < report_order(first))
+            first = m;
+    }
+    if (first == NULL || s->moves.saying != 0)
+        return next; // the answer to the last report causes the next one
+    incoming_say(s, first);
+    return clock_earlier(next, s->moves.saying != 0 ? first->say_at : s->now);
 }
 
 static void incoming_begin(struct shard *s, const struct roster *r,
@@ -438,8 +466,10 @@ static void incoming_begin(struct shard *s, const struct roster *r,
     m->bytes = BUF_INIT(SIZE_MAX / 2);
     m->try_at = VAN_NEVER;
     m->say_at = s->now + PROGRESS_NS;
-    m->next = s->moves.in;
-    s->moves.in = m;
+    struct incoming **end = &s->moves.in; // the oldest move is fetched first
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = m;
 }
 
 void incoming_follow(struct shard *s, const struct roster *r)
