@@ -20,9 +20,6 @@ enum { QUEUED_MAX = 64 << 20 }; // limit of bytes that are queued for one peer
 // are checked at intervals of IDLE_LOOK_NS.
 #define IDLE_NS (300 * SECOND_NS)
 #define IDLE_LOOK_NS (60 * SECOND_NS)
-// The scheduler runs at least LATE_PART times in the dead timeout, and notices that it was
-// stopped if it runs later than planned by one such part.
-enum { LATE_PART = 16 };
 
 static int check_options(const struct scheduler_options *o, struct err *e)
 {
@@ -472,44 +469,13 @@ static uint64_t close_idle(struct scheduler *s)
     return s->idle_look;
 }
 
-// Returns a time that is `ns` later, but not later than now.
-static uint64_t move_up(uint64_t time, uint64_t ns, uint64_t now)
-{
-    return now - time > ns ? time + ns : now;
-}
-
-// Forgives the silence of all peers in two cases. The scheduler itself was stopped or
-// swapped out: then it could not receive their messages, and may read those that wait
-// only after this tick. Or it may not answer them: then their heartbeats look for another
-// scheduler. After a long stop silence counts from now on; a short stop of the scheduler
-// makes it count twice that time later, because a busy machine may cause many of them.
-static void forgive_silence(struct scheduler *s)
-{
-    bool mute = scheduler_is_mute(s);
-    uint64_t late = s->now > s->due ? s->now - s->due : 0, more = 2 * late;
-    if (!mute && (bug_in(s->o.bugs, WITHOUT_FORGIVING) || late == 0 ||
-                  late < s->o.dead_timeout_ns / LATE_PART))
-        return;
-    if (mute) // an attempt to connect may hang for MEMBER_TRY_NS
-        s->rejoin_until = s->now + s->o.dead_timeout_ns + MEMBER_TRY_NS;
-    if (mute || late >= s->o.dead_timeout_ns / 4)
-        more = s->now;
-    for (uint32_t i = 0; i < s->n_processes; i++)
-        s->processes[i].sign_at = move_up(s->processes[i].sign_at, more, s->now);
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].link == 0)
-            s->nodes[i].closed_at = move_up(s->nodes[i].closed_at, more, s->now);
-    if (s->rejoin_until > s->due)
-        s->rejoin_until += late;
-}
-
 static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
 {
     struct scheduler *s = ctx;
     s->now = now;
     if (s->replaced)
         return VAN_NEVER;
-    forgive_silence(s);
+    scheduler_forgive_silence(s);
     take_out_links(s);
     uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
     next = clock_earlier(next, scheduler_forget_guests(s));
@@ -522,7 +488,7 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, scheduler_work_tick(s));
     next = clock_earlier(next, scheduler_mark_work(s));
     scheduler_keep_tick(s);
-    s->due = clock_earlier(next, now + s->o.dead_timeout_ns / LATE_PART);
+    s->due = clock_earlier(next, now + s->o.dead_timeout_ns / SCHEDULER_LATE_PART);
     scheduler_check(s);
     return s->due;
 }

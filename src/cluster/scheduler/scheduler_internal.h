@@ -270,6 +270,9 @@ struct scheduler {
     struct keep *keep;
     // No restored node without a link is declared dead before this time.
     uint64_t rejoin_until;
+    // Time at which the scheduler last noticed that it had been stopped, and the silence
+    // that it has forgiven for short stops (scheduler_forgive_silence).
+    uint64_t late_at, forgiven;
     bool restored; // the journal had the state of a cluster
     // The number of schedulers that were started with this journal; 1 without one.
     uint64_t generation;
@@ -328,6 +331,10 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 // Defined in scheduler_signs.c:
 // Records that n is no longer alive.
 void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left);
+// The scheduler runs at least SCHEDULER_LATE_PART times in the dead timeout. It notices that
+// it was stopped if it runs later than planned by one such part.
+enum { SCHEDULER_LATE_PART = 16 };
+void scheduler_forgive_silence(struct scheduler *s);
 uint64_t scheduler_find_dead(struct scheduler *s); // returns the time of the next call
 // Forgets guests some time after they have gone. Returns the time of the next call.
 uint64_t scheduler_forget_guests(struct scheduler *s);

@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cluster/member.h"
 #include "cluster/scheduler/scheduler_internal.h"
+#include "cluster/scheduler/scheduler_keep.h"
 
 // The time in which a node may connect again if its link closes after STOP was sent, at
 // the end of the cluster. It is short, because the node has most likely ended.
@@ -228,4 +230,51 @@ uint64_t scheduler_forget_guests(struct scheduler *s)
             next = clock_earlier(next, n->gone_at + guest_memory_ns);
     }
     return next;
+}
+
+// Returns a time that is `ns` later, but not later than now.
+static uint64_t move_up(uint64_t time, uint64_t ns, uint64_t now)
+{
+    return now - time > ns ? time + ns : now;
+}
+
+// Returns for how much of their silence all peers are forgiven because the scheduler was
+// stopped for `late`. After a long stop silence counts from now on. A short stop makes it
+// count twice that time later. On a busy machine each tick may be late; so that a dead
+// process is found there, too, short stops count for one dead timeout in all, until the
+// scheduler has run for that long without a stop.
+static uint64_t forgiven(struct scheduler *s, uint64_t late)
+{
+    const uint64_t most = s->o.dead_timeout_ns;
+    if (s->now - s->late_at > most)
+        s->forgiven = 0;
+    s->late_at = s->now;
+    if (late >= most / 4)
+        return s->now;
+    uint64_t more = clock_earlier(2 * late, most - s->forgiven);
+    s->forgiven += more;
+    return more;
+}
+
+// Forgives the silence of all peers in two cases. The scheduler itself was stopped or
+// swapped out: then it could not receive their messages, and may read those that wait
+// only after this tick. Or it may not answer them: then their heartbeats look for another
+// scheduler, and silence counts from now on.
+void scheduler_forgive_silence(struct scheduler *s)
+{
+    bool mute = scheduler_is_mute(s);
+    uint64_t late = s->now > s->due ? s->now - s->due : 0;
+    if (!mute && (bug_in(s->o.bugs, WITHOUT_FORGIVING) || late == 0 ||
+                  late < s->o.dead_timeout_ns / SCHEDULER_LATE_PART))
+        return;
+    if (mute) // an attempt to connect may hang for MEMBER_TRY_NS
+        s->rejoin_until = s->now + s->o.dead_timeout_ns + MEMBER_TRY_NS;
+    uint64_t more = mute ? s->now : forgiven(s, late);
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        s->processes[i].sign_at = move_up(s->processes[i].sign_at, more, s->now);
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].link == 0)
+            s->nodes[i].closed_at = move_up(s->nodes[i].closed_at, more, s->now);
+    if (s->rejoin_until > s->due)
+        s->rejoin_until += late;
 }

@@ -441,31 +441,6 @@ static void test_given_up(void **state)
     world_close(&w);
 }
 
-// If the scheduler itself was stopped when the time ended in which a node may come back,
-// it does not count the node as dead, neither after a long nor after a short stop.
-static void test_own_stop_is_forgiven(void **state)
-{
-    (void)state;
-    static const uint64_t stops[] = {9 * SECONDS / 2, 6 * SECONDS / 5};
-    for (int i = 0; i < 2; i++) {
-        guest_open_world(1, 2);
-        guest_add_all(1, 2, false);
-        sim_set_faults(w.sim, 0, 0, 0, 1);
-        member_want_roster(w.actors[1].m, 2);
-        world_run(&w, 20 * MILLIS);
-        sim_set_faults(w.sim, 0, 0, 0, 0);
-        sim_partition(w.sim, w.v, w.actors[1].v, true);
-        world_run(&w, 11 * SECONDS / 2 - stops[i]);
-        sim_stop(w.sim, w.v, sim_now(w.sim) + stops[i], 0);
-        world_run(&w, stops[i]);
-        sim_partition(w.sim, w.v, w.actors[1].v, false);
-        world_run(&w, 10 * SECONDS);
-        assert_true(roster_find(scheduler_roster(w.s), 9)->alive);
-        assert_false(member_ended(w.actors[1].m, NULL));
-        world_close(&w);
-    }
-}
-
 // A node that the end of the cluster did not reach, and that was given up afterwards, is
 // told why the cluster has ended, and can leave.
 static void test_given_up_at_the_end(void **state)
@@ -974,7 +949,6 @@ int main(void)
         cmocka_unit_test(test_late_joins),
         cmocka_unit_test(test_link_breaks),
         cmocka_unit_test(test_given_up),
-        cmocka_unit_test(test_own_stop_is_forgiven),
         cmocka_unit_test(test_given_up_at_the_end),
         cmocka_unit_test(test_scheduler_gone),
         cmocka_unit_test(test_scheduler_silent),
