@@ -180,6 +180,11 @@ void leases_durable(struct leases *l);
 // forget the piece. So the next scheduler takes reports of pieces of which it does not know,
 // and lets servers forget nothing while leases_unsure returns true: a living worker has not
 // asked for work yet, so it may have such a piece.
+//
+// A worker has at most LEASES_UNKNOWN_MAX such pieces: those of the reports that it has sent
+// ahead of their answers (CLIENT_TELLS, client/client.h), and the one on which it trains. It
+// cannot end more pieces that were never leased to it.
+enum { LEASES_UNKNOWN_MAX = 17 };
 bool leases_tells_early(const struct leases *l, const struct msg_leased *m);
 bool leases_unsure(const struct leases *l);
 

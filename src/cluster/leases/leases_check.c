@@ -66,7 +66,8 @@ static void holders_are_counted(const struct leases *l, uint32_t file)
 
 // A leased piece has one holder, or two if backups are handed out: with no holder, no worker
 // would train on it. When a piece is done, the slower of its two workers may still train
-// on it.
+// on it. After a restart both may: a third worker, whose lease the scheduler does not know,
+// may have done the piece.
 static void holders_of_piece_are_counted(const struct leases *l, uint32_t file,
                                          uint64_t index)
 {
@@ -78,7 +79,7 @@ static void holders_of_piece_are_counted(const struct leases *l, uint32_t file,
     assert(holders == p->holders);
     assert(p->state != PIECE_LEASED || (holders > 0 && holders <= most));
     assert(p->state != PIECE_FREE || holders == 0);
-    assert(p->state != PIECE_DONE || holders < most);
+    assert(p->state != PIECE_DONE || holders < most || (l->restored && holders <= most));
 }
 
 // f->done counts the finished pieces before the end of a file: a pass is done when

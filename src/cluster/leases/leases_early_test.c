@@ -202,11 +202,32 @@ static void test_death(void **state)
     buf_free(&done);
 }
 
+// After a restart a worker can end only as many pieces that were not leased to it as it can
+// have got early.
+static void test_too_many_unknown_pieces(void **state)
+{
+    (void)state;
+    struct msg_leased one;
+    bool forget;
+    open_leases(2 * LEASES_UNKNOWN_MAX);
+    make_durable();
+    assert_int_equal(asks(A, 0, &one), WIRE_LEASE_PIECE);
+    l = kept_lost(&kept, l);
+    for (uint64_t i = 0; i < 2 * LEASES_UNKNOWN_MAX; i++) {
+        one.index = i;
+        assert_int_equal(reports(A, &one, i + 1, &forget), i < LEASES_UNKNOWN_MAX);
+    }
+    close_leases();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_early),         cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_unknown_piece), cmocka_unit_test(test_free_piece),
+        cmocka_unit_test(test_early),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_unknown_piece),
+        cmocka_unit_test(test_too_many_unknown_pieces),
+        cmocka_unit_test(test_free_piece),
         cmocka_unit_test(test_death),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,7 @@ struct leases_worker {
     // The worker has not asked for work since this scheduler was started again, so it may
     // have a piece that the journal does not know (leases_tells_early).
     bool unsure;
+    uint32_t unknown; // number of reports of such pieces that were taken
 };
 
 // A pass that is kept after leases_keep while later passes of the same number run. The training

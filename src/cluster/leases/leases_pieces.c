@@ -432,9 +432,11 @@ static void set_done(const struct leases *l, const struct leases_worker *w,
 
 // Takes the report of a piece which a dead scheduler gave to this worker, without a trace
 // in the journal. Returns whether the report is new.
-static bool unknown_done(struct leases *l, const struct leases_worker *w,
+static bool unknown_done(struct leases *l, struct leases_worker *w,
                          const struct msg_piece_done *m, bool *ret_forget)
 {
+    if (w->unknown == LEASES_UNKNOWN_MAX)
+        return false;
     if (!l->prepared && (leases_prepare(l) != 0 || !l->prepared))
         return false;
     struct file *f = m->file < l->n_files ? &l->files[m->file] : NULL;
@@ -447,6 +449,7 @@ static bool unknown_done(struct leases *l, const struct leases_worker *w,
     if (p->state == PIECE_FREE)
         take_from_free(l, f, p);
     *ret_forget = p->holders == 0;
+    w->unknown++;
     set_done(l, w, f, m->index, m);
     leases_changed(l, m->file, m->index);
     return true;
