@@ -657,7 +657,9 @@ static void do_all(struct world *w)
 static void leave(struct world *w)
 {
     struct err why = {0};
-    uint64_t until = now_in(w) + 120 * SECOND;
+    // The servers of a world do not leave, so the scheduler ends without them after a minute. A
+    // scheduler that dies in this minute or after it waits again for those that still beat.
+    uint64_t until = now_in(w) + (w->stage.o->keeps ? 400 : 120) * SECOND;
     // including the client of a ghost that was not declared dead
     for (uint32_t i = 0; i < w->n_workers; i++)
         if (!w->workers[i].c.dead || w->workers[i].c.ghost) {
