@@ -88,8 +88,8 @@ static int wait_for_tables(struct moves_bench *x, struct err *e)
 }
 
 // Writes once to as much memory as the table will need, and frees it. In a virtual
-// machine the first write to a page may be ten times slower than later writes, because
-// the host provides the page only then.
+// machine the host provides a page when the page is first written to, so this write may
+// be ten times slower than later ones.
 static int warm(const struct moves_bench *x, struct err *e)
 {
     const struct bench_moves_plan *p = &x->m->plan;

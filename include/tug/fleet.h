@@ -277,8 +277,8 @@ TUG_API int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table,
 TUG_API int tug_wrapper_recv_and_save_model(struct tug_fleet *f, uint32_t table,
                                             const char *file);
 // These functions set and get all variables of a dense table. `values` has the variables
-// one after the other, n floats in all. The push replaces the variables' values, whatever
-// the table's rule is. TUG_EUSAGE if the table is not dense, or n is not the size of its
+// one after the other, n floats in all. The push replaces the variables' values; the
+// table's rule is not applied. TUG_EUSAGE if the table is not dense, or n is not the size of its
 // variables.
 TUG_API int tug_wrapper_push_dense_params(struct tug_fleet *f, uint32_t table,
                                           const float *values, size_t n);

@@ -193,8 +193,8 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 // whose names end in gamma, beta or bias (layer(KEY)=0 or 1 overrides this). sgd, adam
 // and lars have lazy_update (1); with 0 a sparse gradient changes all rows, as it always
 // does with lamb. test computes w -= learning_rate (rescale_grad g + wd w) with a
-// learning_rate of -1 by default, so that it adds the gradient. The random numbers of
-// sgld depend on its seed (0), the key, the server and the update.
+// learning_rate of -1 by default, so that it adds the gradient. sgld has
+// a seed (0); its random numbers depend on the seed, the key, the server and the update.
 //
 // Sets the optimizer (MXNet: set_optimizer). In a cluster the servers run it, and every
 // worker sets the same one before it pushes; a server uses the last one that it receives.

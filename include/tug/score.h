@@ -3,7 +3,7 @@
 // A scorer opens a model that `tug train --out` has saved. Its predictions are
 // bit-identical to those of tug_model_predict, but any number of threads can predict at
 // the same time: they share the model, do not wait for each other, and allocate nothing
-// once their memory is as large as their batches. With `follow` it loads new saves as
+// once their memory is as large as their batches. If `follow` is set, it loads new saves as
 // they are published: bases and checkpoints replace the model, deltas change it. A call
 // sees the rows of one save from its first example to its last. New calls use a save
 // within a second after it was renamed into place, unless it takes longer to load. A save

@@ -176,8 +176,8 @@ client_ts client_step_to(struct client *c, uint64_t least, struct err *e);
 // A save: each loop writes its rows as they were at one point in time, while training
 // continues (server/saves/save.h). The client that saves makes the directory and calls
 // client_save. When all loops have written their rows, it writes the manifest
-// (save/save.h) and calls client_save_end. Until client_save_end, loops keep the data
-// that they need to undo the save.
+// (save/save.h) and calls client_save_end. Loops keep the data that they need to undo the
+// save until client_save_end.
 struct client_save {
     uint64_t id; // a number that no other save has
     enum save_mode mode;

@@ -1,7 +1,7 @@
 // Plans chains: the loops that hold a partition, the primary first, then its backups, in
 // the order in which they are promoted. Each changed member means that rows have to be
-// copied, so a plan changes as few members as possible. With one replica the plan is that
-// of cluster/placement.h.
+// copied, so a plan changes as few members as possible. If there is one replica, the plan
+// is that of cluster/placement.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_CHAINS_H

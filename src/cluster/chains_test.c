@@ -1,6 +1,6 @@
 // Plans of chains, over random histories of joins, drains and deaths: no chain has two
 // members in one domain without need, shares stay about equal, few loops have to be
-// filled, and none without a reason. With one replica a plan is that of placement_plan.
+// filled, and none without a reason. If there is one replica, the plan is placement_plan's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/chains.h"
@@ -390,7 +390,7 @@ static void test_even(void **state)
     }
 }
 
-// With one replica a plan is that of placement_plan, whatever the domains are.
+// If there is one replica, the plan is placement_plan's, and domains do not matter.
 static void test_one_replica(void **state)
 {
     (void)state;

@@ -57,10 +57,10 @@ int monitor_open(struct monitor **ret, const struct monitor_options *o,
 const char *monitor_url(const struct monitor *m);
 
 // Tells the monitor that the work of the process has ended, which the facts also show.
-// From now on monitor_is_seen returns whether all open pages have got these facts. If
-// `seconds` is above 0, a client that read /metrics before must have got them, too. The
-// monitor stops waiting for pages after 3 s and for /metrics after `seconds`. Until then
-// the source must still give facts.
+// monitor_is_seen then returns whether all open pages have got these facts. If `seconds` is
+// above 0, a client that read /metrics before must have got them, too. The monitor stops
+// waiting for pages after 3 s and for /metrics after `seconds`. The source must give facts
+// until monitor_is_seen returns true.
 void monitor_end(struct monitor *m, double seconds);
 bool monitor_is_seen(const struct monitor *m);
 // Returns whether a client has read /metrics in the last two minutes.

@@ -337,7 +337,7 @@ int option_dash(const struct option_table *t, const char *word, struct err *e)
 }
 
 // Options of other programs for which tug has no option, and the sentence that answers
-// each. `command`: the command that gives this answer; NULL: all commands.
+// each. If `command` is not NULL, only that command gives the answer.
 static const struct answer {
     const char *name, *command, *sentence;
 } answers[] = {

@@ -24,7 +24,8 @@
 
 enum { RULE_NAME_MAX = 32, RULE_TEXT_MAX = 640 }; // bytes, including the final 0
 
-// How several pushed values of a weight, such as those of one clock, become one update.
+// The ways to make one update of several pushed values of a weight, such as those of one
+// clock.
 enum rule_reduce {
     RULE_STEP, // the values are gradients: their sum or their mean is applied
     RULE_ADD,  // the sum of the values is added, never their mean

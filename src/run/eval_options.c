@@ -36,8 +36,8 @@ static const struct option options[] = {
      "examples, from the lowest predictions to the highest"},
     {"report", STRING_AT(report, "FILE.html"),
      "write a page about the model on this data: metrics, ROC, calibration, lift, "
-     "importance of columns (if the data fits in memory). With --json the result has "
-     "these curves, too. See docs/reports.md"},
+     "importance of columns (if the data fits in memory). --json adds these "
+     "curves to the result. See docs/reports.md"},
     {"quiet", FLAG_AT(quiet), "print only results and warnings, no notices"},
     {"log-format", CHOICE_AT(log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},

@@ -16,7 +16,7 @@ static const struct option options[] = {
      "not empty"},
     {"out", .group = "Output", STRING_AT(out, "FILE"),
      "file for the predictions; it appears when it is complete, and is compressed if "
-     "its name ends in .gz, .zst or .lz4. By default, and with -, standard output"},
+     "its name ends in .gz, .zst or .lz4. The default, and -, is standard output"},
     {"keep", STRING_AT(keep, "COLUMN,..."),
      "write these columns before each prediction, with the data's separator. Columns of "
      "csv are named by their names, of criteo I1 to I13 and C1 to C26, of libffm the "
@@ -37,7 +37,7 @@ static const struct option options[] = {
      "explain each prediction: print the bias, and for each feature its linear term, "
      "the sum of its pairs, and the change of the layers' output without it (these "
      "differences do not add up). Features are sorted by the change of the score "
-     "without them. With --json, print one object a line"},
+     "without them. --json prints one object a line"},
     {"top", U64_AT(top, "N", "10", 0, 1000000),
      "with --explain: number of pairs to print, those that change the score most"},
 };

@@ -310,7 +310,7 @@ static const struct option options[] = {
     {"report", .own = true, STRING_AT(report, "FILE.html"),
      "write a page about the run: metrics, curves of training, ROC, calibration, "
      "importance of columns, options and data. The metrics are those of --test, or "
-     "without it of --valid. With --json the result has these curves, too. On a cluster "
+     "without it of --valid. --json adds these curves to the result. On a cluster "
      "the driver writes it. See docs/reports.md"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
      "also write messages to DIR/train.log; at SIGHUP tug opens the file again, for "
@@ -362,8 +362,8 @@ const struct option_table cli_train_options = {
     .presets = recipes,
 };
 
-// The rate that --mode elastic has by default. Zhang, Choromanska & LeCun 2015 call it
-// beta.
+// The rate that --mode elastic has by default (beta in the paper by Zhang, Choromanska and
+// LeCun, 2015).
 static const double elastic_rate = 0.9;
 
 // Reads an integer at *text, and moves *text past it. Returns false if there is no

@@ -60,8 +60,8 @@ struct pump {
     // True while a thread does long work, from pump_leave_long to pump_enter_again.
     bool at_length;
     bool relief_threaded, relief_idle;
-    // True while the relief waits for the van's descriptor; it does not have the van
-    // then.
+    // True while the relief waits for the van's descriptor. While it waits, it does not
+    // have the van.
     bool relief_waits;
     pthread_cond_t relieved;
     pthread_t relief;

@@ -31,8 +31,8 @@ static void pack_rows(const struct writing *w, const struct table_entry *rows, s
     }
 }
 
-// Returns how many of the sorted rows, beginning with the first, have the same partition
-// as the first and fit into a block.
+// Returns the number of rows of the next block: of the sorted rows it takes the first, and
+// the rows behind it as long as they have the same partition and fit.
 static size_t block_rows(const struct writing *w, const struct table_entry *rows,
                          size_t n)
 {

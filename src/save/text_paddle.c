@@ -104,7 +104,7 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
     // A row that was last seen before day 0 of the table is taken as last seen on day 0.
-    // That is longer ago than any setting's number of days, so the result is the same.
+    // Day 0 is longer ago than any setting's number of days, so the result is the same.
     if (c.form == NUMBER_DAY && x >= (double)r->day)
         x = (double)r->day;
     text_set(r->row, c, x, r->day);

@@ -40,8 +40,9 @@ static const struct table_setting settings[] = {
      "features: an update of embedx decays by the mean square of the row's values",
      .of = SETTING_OF_FEATURES, .kind = &setting_flag, AT(accessor.by_squares)},
     {"embedx-random", "N", "0",
-     "features: number of floats of embedx that begin with random values; the others "
-     "begin with 0; 0: all begin with random values",
+     "features: number of floats of embedx that begin with random values (0: all of "
+     "them); "
+     "the others begin with 0",
      .of = SETTING_OF_FEATURES, .kind = &setting_whole32, AT(accessor.random)},
     {"rate", "SCHEDULE", "constant",
      "schedule of both rules' rates by the table's global step", .kind = &setting_rate,

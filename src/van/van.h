@@ -98,9 +98,8 @@ struct van_handler {
     // without an error. Not called after van_close_link.
     void (*closed)(void *ctx, van_link link, const struct err *why, uint64_t now);
 
-    // Does the handler's timed work, and returns the latest time at which the van must
-    // call tick again (VAN_NEVER: after the next message). Called after each round of
-    // messages.
+    // Does the handler's timed work. The van calls it after each round of messages, and not
+    // later than at the time that the last call has returned (VAN_NEVER: no such time).
     uint64_t (*tick)(void *ctx, uint64_t now);
 
     // Reports that a peer was refused, or that its link was closed because it used too

@@ -37,6 +37,17 @@ void guest_add_all(uint32_t servers, uint32_t workers, bool driver)
         assert_true(member_ready(w.actors[i].m));
 }
 
+void guest_open_cut_off(void)
+{
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
+    sim_set_faults(w.sim, 0, 0, 0, 1);
+    member_want_roster(w.actors[1].m, 2);
+    world_run(&w, 20 * MILLIS);
+    sim_set_faults(w.sim, 0, 0, 0, 0);
+    sim_partition(w.sim, w.v, w.actors[1].v, true);
+}
+
 // A peer that sends the messages that a test chooses.
 
 static void guest_message(void *ctx, van_link link, struct van_message *m, uint64_t now)

@@ -15,6 +15,9 @@ void guest_open_world(uint32_t servers, uint32_t workers);
 // Adds members one after the other, so that their ids are known.
 struct actor *guest_add(enum wire_role role);
 void guest_add_all(uint32_t servers, uint32_t workers, bool driver);
+// Opens a world with a server and two workers. The link of the first worker, actor 1, to the
+// scheduler has broken, and it cannot connect again until sim_partition lets it.
+void guest_open_cut_off(void);
 
 struct guest {
     struct van *v;

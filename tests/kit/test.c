@@ -4,6 +4,7 @@
 #include "kit/test.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,18 @@ void skip_because(const char *format, ...)
     print_message("skipped: %s\n", text);
     skip();
     abort(); // not reached: skip() of cmocka does not return
+}
+
+bool test_moment(struct patience *p)
+{
+    enum { PATIENCE_SECONDS = 60, MOMENT_MS = 1 };
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC,
+                  &now); // not of os/clock.h: tests of `base` use this, too
+    if (p->until == 0)
+        p->until = now.tv_sec + PATIENCE_SECONDS;
+    poll(NULL, 0, MOMENT_MS);
+    return now.tv_sec < p->until;
 }
 
 bool pseudo_terminals_are_there(void)

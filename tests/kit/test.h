@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -21,6 +22,23 @@ enum { SANITIZED = 1 };
 #else
 enum { SANITIZED = 0 };
 #endif
+
+// Waits until the condition holds, which nothing announces. The test fails if it does not
+// hold within a minute, which is longer than anything takes on a busy machine.
+#define assert_soon(condition)                                                           \
+    do {                                                                                 \
+        struct patience soon_ = {0};                                                     \
+        while (!(condition))                                                             \
+            if (!test_moment(&soon_))                                                    \
+                fail_msg("it did not come true in time: %s", #condition);                \
+    } while (0)
+
+struct patience {
+    time_t until; // 0: not begun
+};
+
+// Sleeps for a millisecond; returns false if the minute of this patience is over.
+bool test_moment(struct patience *p);
 
 // Makes a call that must succeed; its error goes to &ok_e.
 #define OK(call)                                                                         \

@@ -135,7 +135,7 @@ static void test_directory_of_others_is_refused(void **state)
 }
 
 // The journal searches for an intact group behind a torn one. The search takes time in
-// proportion to the file's size, whatever bytes a member has put into the torn group.
+// proportion to the file's size, even if a member has chosen the bytes of the torn group.
 static void test_long_torn_tail(void **state)
 {
     (void)state;

@@ -24,7 +24,8 @@ struct threaded {
     void *wake_ctx;
 };
 
-// Writes the group in `todo`. The mutex must be held, and is released meanwhile.
+// Writes the group in `todo`. The caller holds the mutex; the function releases it while it
+// writes.
 static void write_group(struct threaded *t)
 {
     struct err why = {0};

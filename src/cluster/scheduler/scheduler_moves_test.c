@@ -31,6 +31,16 @@ static struct actor *add_late(bool fixed)
     return a;
 }
 
+// Adds a late server that sends nothing more once its moves are in this state.
+static struct actor *add_mute(enum wire_move_state state)
+{
+    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
+    o.late = true;
+    struct actor *a = world_add_with(&w, &o);
+    a->mute = state;
+    return a;
+}
+
 // Opens a world with n servers and a worker that never leaves.
 static void open_servers(uint32_t n)
 {
@@ -110,11 +120,8 @@ static void test_together(void **state)
 {
     (void)state;
     open_servers(2);
-    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
-    o.late = true;
-    struct actor *late = world_add_with(&w, &o);
+    struct actor *late = add_mute(WIRE_MOVE_ARRIVED);
     late->together = true;
-    late->mute = WIRE_MOVE_ARRIVED;
     world_run(&w, 3 * SECONDS);
     const struct moving *m = &w.s->moving;
     assert_int_equal(m->n, 2);
@@ -336,10 +343,7 @@ static void test_target_dies_empty(void **state)
 {
     (void)state;
     open_servers(2);
-    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
-    o.late = true;
-    struct actor *late = world_add_with(&w, &o);
-    late->mute = WIRE_MOVE_COPIED;
+    struct actor *late = add_mute(WIRE_MOVE_COPIED);
     world_run(&w, 3 * SECONDS);
     assert_int_not_equal(roster()->n_moves, 0);
     world_crash(late);
@@ -530,10 +534,7 @@ static void test_status(void **state)
 {
     (void)state;
     open_servers(2);
-    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
-    o.late = true;
-    struct actor *late = world_add_with(&w, &o);
-    late->mute = WIRE_MOVE_ARRIVED;
+    struct actor *late = add_mute(WIRE_MOVE_ARRIVED);
     world_run(&w, 3 * SECONDS);
     drain(8, false, NULL);
     guest_open();

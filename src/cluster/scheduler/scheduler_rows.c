@@ -281,8 +281,8 @@ struct kind {
     void (*each)(struct row *r, struct scheduler *s, uint32_t i);
     uint32_t (*count)(const struct scheduler *s); // the number of rows for `each`
     // Makes the entry for row i if it is missing, so that the row can be read into it.
-    // Returns false if there can be no such entry. Called for the rows of a kind in
-    // ascending order. NULL: all entries exist already.
+    // Returns false if there can be no such entry. It is called for the rows of a kind
+    // in ascending order. It is NULL for kinds whose entries all exist already.
     bool (*make)(struct scheduler *s, uint32_t i);
     enum bug bug; // an injected bug that leaves out changes of these rows
 };

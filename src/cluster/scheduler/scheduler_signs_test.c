@@ -1,21 +1,8 @@
-// How the scheduler judges the silence of nodes when it was itself stopped.
+// Tests which nodes the scheduler counts as dead after it was itself stopped.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/guest.h"
 #include "kit/test.h"
-
-// Opens a world with a worker whose link to the scheduler has broken, and which can never
-// reach the scheduler again unless the partition is lifted.
-static void open_and_cut_off(void)
-{
-    guest_open_world(1, 2);
-    guest_add_all(1, 2, false);
-    sim_set_faults(w.sim, 0, 0, 0, 1);
-    member_want_roster(w.actors[1].m, 2);
-    world_run(&w, 20 * MILLIS);
-    sim_set_faults(w.sim, 0, 0, 0, 0);
-    sim_partition(w.sim, w.v, w.actors[1].v, true);
-}
 
 // If the scheduler itself was stopped when the time ended in which a node may come back,
 // it does not count the node as dead, neither after a long nor after a short stop.
@@ -24,7 +11,7 @@ static void test_own_stop_is_forgiven(void **state)
     (void)state;
     static const uint64_t stops[] = {9 * SECONDS / 2, 6 * SECONDS / 5};
     for (int i = 0; i < 2; i++) {
-        open_and_cut_off();
+        guest_open_cut_off();
         world_run(&w, 11 * SECONDS / 2 - stops[i]);
         sim_stop(w.sim, w.v, sim_now(w.sim) + stops[i], 0);
         world_run(&w, stops[i]);
@@ -42,7 +29,7 @@ static void test_stopped_again_and_again(void **state)
     (void)state;
     static const uint64_t stops[] = {200, 400, 640, 1000, 1200};
     for (int i = 0; i < 5; i++) {
-        open_and_cut_off();
+        guest_open_cut_off();
         uint64_t begin = sim_now(w.sim);
         while (roster_find(scheduler_roster(w.s), 9)->alive) {
             assert_true(sim_now(w.sim) < begin + 20 * SECONDS);

@@ -422,13 +422,7 @@ static void test_link_breaks(void **state)
 static void test_given_up(void **state)
 {
     (void)state;
-    guest_open_world(1, 2);
-    guest_add_all(1, 2, false);
-    sim_set_faults(w.sim, 0, 0, 0, 1);
-    member_want_roster(w.actors[1].m, 2);
-    world_run(&w, 20 * MILLIS);
-    sim_set_faults(w.sim, 0, 0, 0, 0);
-    sim_partition(w.sim, w.v, w.actors[1].v, true);
+    guest_open_cut_off();
     world_run(&w, 7 * SECONDS);
     assert_false(roster_find(member_roster(w.actors[2].m), 9)->alive);
     sim_partition(w.sim, w.v, w.actors[1].v, false);
@@ -446,13 +440,7 @@ static void test_given_up(void **state)
 static void test_given_up_at_the_end(void **state)
 {
     (void)state;
-    guest_open_world(1, 2);
-    guest_add_all(1, 2, false);
-    sim_set_faults(w.sim, 0, 0, 0, 1);
-    member_want_roster(w.actors[1].m, 2);
-    world_run(&w, 20 * MILLIS);
-    sim_set_faults(w.sim, 0, 0, 0, 0);
-    sim_partition(w.sim, w.v, w.actors[1].v, true);
+    guest_open_cut_off();
     scheduler_stop(w.s, &(struct err){.code = TUG_EIO, .text = "server 0 is gone"});
     world_run(&w, 7 * SECONDS);
     assert_false(roster_find(scheduler_roster(w.s), 9)->alive);

@@ -67,7 +67,7 @@ extern const float number_pow10[8];
 
 // Parses a decimal number with at most 7 digits on either side of the point, whose digits
 // form an integer below 2^24. Returns the place after the number, or NULL for any other
-// text. Both this integer and the power of ten are exact floats, so one division rounds
+// text. Floats represent this integer and the power of ten exactly, so one division rounds
 // correctly.
 static inline const char *number_short(const char *p, float *ret)
 {

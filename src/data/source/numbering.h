@@ -21,7 +21,7 @@ struct numbering {
     // `last` is the greatest key, `first_inverted` the bitwise inverse of the least key.
     atomic_uint_least64_t last, first_inverted;
     // Only for models with a vector for each field: one more than the greatest field, and
-    // the bitwise inverse of the least field. Both are 0 if the fields are unknown.
+    // the bitwise inverse of the least field. These members are 0 if the fields are unknown.
     atomic_uint_least64_t fields_end, fields_first_inverted;
     uint64_t columns; // number of columns of a matrix; 0: unknown
 };
@@ -66,9 +66,9 @@ bool numbering_has(const struct schema *s);
 uint64_t numbering_columns(const struct data_files *f);
 
 enum { NUMBERING_TEXT = 400 };
-// For data on which the model will train: returns whether its features seem to be counted
-// from 0 and those of the model's data from 1, or the reverse. New features alone are no
-// reason. If true, `text` becomes the warning, in which `what` names the data.
+// Returns whether the features of data on which the model will train seem to be counted from
+// 0, and the features of the model's data from 1, or the reverse. New features alone do not
+// make it true. If true, `text` becomes the warning, in which `what` names the data.
 bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
 // Like numbering_shifted, but for data to score: also returns true if `data` has another

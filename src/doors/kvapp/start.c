@@ -17,8 +17,8 @@
 #include "runtime/environment.h"
 #include "runtime/interrupt.h"
 
-// The longest time that a node that leaves waits until the scheduler has heard of it.
-// Without this wait, the scheduler could count the node as dead, and the whole run would
+// A node that leaves waits at most this long for the scheduler's answer. Without this wait,
+// the scheduler could count the node as dead, and the whole run would
 // fail. The time is long enough to replace a silent link to the scheduler.
 #define LEAVE_NS (25 * SECOND_NS)
 

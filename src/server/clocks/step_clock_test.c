@@ -44,7 +44,7 @@ static void test_sum(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// The sum never decreases and never overflows, whatever numbers of steps are reported.
+// The sum never decreases and never overflows, even if the greatest numbers are reported.
 static void test_limit(void **state)
 {
     (void)state;

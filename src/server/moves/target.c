@@ -21,7 +21,7 @@
 // Partitions are handed over together, in one epoch, because each hand-over stops all
 // requests for the partition, and each epoch makes clients cut their requests anew. A
 // partition that is copied waits at most COPIED_NS for the others that are being fetched;
-// one that has arrived waits at most ARRIVED_NS, because it is not served meanwhile.
+// one that has arrived waits at most ARRIVED_NS, because no loop serves it while it waits.
 #define COPIED_NS (200 * MS)
 #define ARRIVED_NS (10 * MS)
 

@@ -1,4 +1,4 @@
-// SArray: an array, or a part of another SArray. Copies and parts share the memory; the
+// An SArray is an array, or a part of another SArray. Copies and parts share the memory; the
 // last one to be destroyed frees it.
 //
 // SPDX-License-Identifier: Apache-2.0
