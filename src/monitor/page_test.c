@@ -409,7 +409,8 @@ static void names_silent_processes_once(void **state)
     assert_null(strstr(strstr(main_of(dead, NULL), line) + 1, line));
 }
 
-// A disk that several processes of a host use is named once.
+// A disk that several processes of a host use is named once. Disks of two machines with one
+// name differ in size, or in what is free.
 static void names_a_full_disk_once(void **state)
 {
     (void)state;
@@ -430,6 +431,19 @@ static void names_a_full_disk_once(void **state)
     first = strstr(all, "nearly full");
     assert_non_null(strstr(first + 1, "; the disk of saves (/d) is nearly full"));
     has(all, "<td>8:2</td>");
+#define FULL_AT(size, free)                                                              \
+    "{'what': 'saves', 'path': '/d', 'host': 'h', 'device': '8:1', 'size_bytes': " size  \
+    ", 'free_bytes': " free "}"
+    static const char *const others[] = {
+        "{'role': 'train', 'disks': [" FULL_AT("100e6", "1e6") ", " FULL_AT("200e6",
+                                                                             "1e6") "]}",
+        "{'role': 'train', 'disks': [" FULL_AT("100e6", "1e6") ", " FULL_AT("100e6",
+                                                                             "5e6") "]}",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        first = strstr(main_of(others[i], NULL), "nearly full");
+        assert_non_null(strstr(first + 1, "nearly full"));
+    }
 }
 
 // A disk that is not nearly full, but has no room for another save, is named, too.

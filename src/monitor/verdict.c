@@ -73,14 +73,24 @@ static void judge_silence(struct verdict *v)
     }
 }
 
-// Returns whether another directory on the same disk of the same host was reported already;
-// else notes that this one is. Several processes of a host often use one disk.
+// Returns whether two directories are on one disk. Two machines may have one name, and
+// their disks the same numbers, so the sizes must agree, too, and what is free nearly.
+static bool is_same_disk(const json_t *a, const json_t *b)
+{
+    const char *device = fact_text(a, "device");
+    double size = fact_number(a, "size_bytes"),
+           differs = fact_number(a, "free_bytes") - fact_number(b, "free_bytes");
+    return *device != '\0' && strcmp(device, fact_text(b, "device")) == 0 &&
+           strcmp(fact_text(a, "host"), fact_text(b, "host")) == 0 &&
+           size == fact_number(b, "size_bytes") && fabs(differs) <= size / 100;
+}
+
+// Returns whether another directory on this disk was reported already; else notes that this
+// one is. Several processes of a host often use one disk.
 static bool is_reported(struct verdict *v, const json_t *disk)
 {
-    const char *host = fact_text(disk, "host"), *device = fact_text(disk, "device");
     for (size_t i = 0; i < v->n_disks; i++)
-        if (*device != '\0' && strcmp(fact_text(v->disks[i], "device"), device) == 0 &&
-            strcmp(fact_text(v->disks[i], "host"), host) == 0)
+        if (is_same_disk(v->disks[i], disk))
             return true;
     if (v->n_disks < VERDICT_DISKS)
         v->disks[v->n_disks++] = disk;
