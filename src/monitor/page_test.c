@@ -436,9 +436,9 @@ static void names_a_full_disk_once(void **state)
     ", 'free_bytes': " free "}"
     static const char *const others[] = {
         "{'role': 'train', 'disks': [" FULL_AT("100e6", "1e6") ", " FULL_AT("200e6",
-                                                                             "1e6") "]}",
+                                                                            "1e6") "]}",
         "{'role': 'train', 'disks': [" FULL_AT("100e6", "1e6") ", " FULL_AT("100e6",
-                                                                             "5e6") "]}",
+                                                                            "5e6") "]}",
     };
     for (size_t i = 0; i < 2; i++) {
         first = strstr(main_of(others[i], NULL), "nearly full");
