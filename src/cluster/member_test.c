@@ -347,6 +347,7 @@ static void send_rogue_roster(void)
         .epoch = rogue.epoch,
         .version = ++rogue.version,
         .partition_bits = rogue.bits,
+        .replicas = 1,
         .servers = 1,
         .nodes = {nodes.data, (uint32_t)nodes.len},
         .owners = {owners, rogue.epoch == 0 ? 0 : (WIRE_SPACES * 4u) << rogue.bits},

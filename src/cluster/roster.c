@@ -15,18 +15,27 @@
 void roster_free(struct roster *r)
 {
     mem_free(r->nodes);
-    for (int space = 0; space < WIRE_SPACES; space++)
+    for (int space = 0; space < WIRE_SPACES; space++) {
         mem_free(r->owners[space]);
+        mem_free(r->backups[space]);
+    }
     mem_free(r->moves);
     *r = (struct roster){0};
 }
 
-// Allocates the arrays of nodes and owners, sized by the counts in *ret.
+// Returns how many ids `backups` has for each space.
+static uint64_t backup_ids(const struct roster *r)
+{
+    return r->replicas > 1 ? (uint64_t)roster_partitions(r) * r->replicas : 0;
+}
+
+// Allocates the arrays of nodes, owners and backups, sized by the counts in *ret.
 static int roster_make_room(struct roster *ret)
 {
     ret->nodes = NULL;
     ret->moves = NULL;
     memset(ret->owners, 0, sizeof(ret->owners));
+    memset(ret->backups, 0, sizeof(ret->backups));
     if (ret->n_nodes > 0)
         ret->nodes = mem_array(ret->n_nodes, sizeof(*ret->nodes));
     if (ret->n_moves > 0)
@@ -36,6 +45,10 @@ static int roster_make_room(struct roster *ret)
     for (int space = 0; space < WIRE_SPACES && ret->epoch != 0; space++) {
         ret->owners[space] = mem_array(roster_partitions(ret), sizeof(uint32_t));
         missing |= ret->owners[space] == NULL;
+        if (backup_ids(ret) == 0)
+            continue;
+        ret->backups[space] = mem_array(backup_ids(ret), sizeof(uint32_t));
+        missing |= ret->backups[space] == NULL;
     }
     if (!missing)
         return 0;
@@ -72,21 +85,27 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
         struct wire_move line = {.move = x->id,
                                  .space = (uint8_t)x->space,
                                  .partition = x->partition,
-                                 .to = x->to};
+                                 .to = x->to,
+                                 .fills = x->fills};
         TRY(wire_put_move(nodes, &line));
     }
     for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
         TRY(buf_add(owners, r->owners[space], roster_partitions(r) * sizeof(uint32_t)));
+    size_t owners_end = owners->len; // the backups are put behind the owners
+    for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
+        TRY(buf_add(owners, r->backups[space], backup_ids(r) * sizeof(uint32_t)));
     *ret = (struct msg_roster){
         .epoch = r->epoch,
         .version = r->version,
         .newest = r->newest,
         .generation = r->generation,
         .partition_bits = (uint8_t)r->partition_bits,
+        .replicas = (uint8_t)r->replicas,
         .servers = r->servers,
         .workers = r->workers,
         .nodes = {nodes->data, nodes_end},
-        .owners = {owners->data, owners->len},
+        .owners = {owners->data, owners_end},
+        .backups = {owners->data + owners_end, owners->len - owners_end},
         .moves = {nodes->data + nodes_end, (uint32_t)(nodes->len - nodes_end)},
     };
     return 0;
@@ -173,6 +192,53 @@ static int read_owners(struct roster *r, struct wire_span owners, struct err *e)
     return 0;
 }
 
+static bool is_living_server(const struct roster *r, uint32_t id)
+{
+    const struct roster_node *n = roster_find(r, id);
+    return n != NULL && n->role == WIRE_SERVER && n->alive;
+}
+
+// Returns whether the backups of a partition whose owner is known form a chain: living
+// servers that differ from each other and from the owner, and then only zeros.
+static bool backups_fit(const struct roster *r, int space, uint32_t partition)
+{
+    const uint32_t *ids = r->backups[space] + (size_t)partition * r->replicas;
+    for (uint32_t i = 0; i < r->replicas; i++) {
+        if (ids[i] == 0) {
+            if (i + 1 < r->replicas && ids[i + 1] != 0)
+                return false;
+            continue;
+        }
+        if (!is_living_server(r, ids[i]) || ids[i] == r->owners[space][partition])
+            return false;
+        for (uint32_t k = 0; k < i; k++)
+            if (ids[k] == ids[i])
+                return false;
+    }
+    return true;
+}
+
+static int read_backups(struct roster *r, struct wire_span backups, struct err *e)
+{
+    uint64_t bytes = r->epoch == 0 ? 0 : backup_ids(r) * sizeof(uint32_t);
+    if (backups.n != bytes * WIRE_SPACES)
+        return err_set(e, TUG_EDATA,
+                       "the roster's list of backups has %llu bytes, which do not fit "
+                       "%u replicas",
+                       (unsigned long long)backups.n, r->replicas);
+    for (int space = 0; space < WIRE_SPACES && bytes != 0; space++) {
+        memcpy(r->backups[space], (const char *)backups.data + bytes * (unsigned)space,
+               bytes);
+        for (uint32_t p = 0; p < roster_partitions(r); p++)
+            if (!backups_fit(r, space, p))
+                return err_set(e, TUG_EDATA,
+                               "the roster's backups of partition %u (%s) are not "
+                               "different living servers",
+                               p, wire_space_name((enum wire_space)space));
+    }
+    return 0;
+}
+
 static int count_moves(struct wire_text list, uint32_t *ret)
 {
     struct wire_move line;
@@ -184,11 +250,16 @@ static int count_moves(struct wire_text list, uint32_t *ret)
 
 static bool move_fits(const struct roster *r, const struct wire_move *line)
 {
-    const struct roster_node *to = roster_find(r, line->to);
-    return r->epoch != 0 && line->move != 0 && line->space < WIRE_SPACES &&
-           line->partition < roster_partitions(r) && to != NULL &&
-           to->role == WIRE_SERVER && to->alive &&
-           r->owners[line->space][line->partition] != line->to;
+    if (r->epoch == 0 || line->move == 0 || line->space >= WIRE_SPACES ||
+        line->partition >= roster_partitions(r) || !is_living_server(r, line->to))
+        return false;
+    // Owners change by moves if there are no replicas, and chains change by fills if there
+    // are. While a chain has a member too many, the member that leaves goes first.
+    const enum wire_space space = (enum wire_space)line->space;
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    return line->fills == (r->replicas > 1) &&
+           roster_chain(r, space, line->partition, chain) <= r->replicas &&
+           !roster_is_member(r, space, line->partition, line->to);
 }
 
 static int compare_moves(enum wire_space a_space, uint32_t a, enum wire_space b_space,
@@ -205,7 +276,8 @@ static int read_moves(struct roster *r, struct wire_text list, struct err *e)
         struct wire_move line;
         if (wire_next_move(&list, &line) != 1 || !move_fits(r, &line))
             return err_set(e, TUG_EDATA, "move %u of the roster is inconsistent", i);
-        *x = (struct roster_move){line.move, line.space, line.partition, line.to};
+        *x = (struct roster_move){line.move, line.space, line.partition, line.to,
+                                  line.fills != 0};
         if (i > 0 &&
             compare_moves(x[-1].space, x[-1].partition, x->space, x->partition) >= 0)
             return err_set(e, TUG_EDATA, "the roster's moves are not in order");
@@ -225,6 +297,27 @@ const struct roster_move *roster_move_of(const struct roster *r, enum wire_space
     return x->space == space && x->partition == partition ? x : NULL;
 }
 
+static int check_numbers(const struct msg_roster *m, struct err *e)
+{
+    if (m->partition_bits > ROSTER_MAX_PARTITION_BITS)
+        return err_set(
+            e, TUG_EDATA,
+            "the roster has 2^%u partitions, which is more than a cluster can have",
+            m->partition_bits);
+    if (m->replicas == 0 || m->replicas > CHAINS_MAX_REPLICAS)
+        return err_set(e, TUG_EDATA,
+                       "the roster has %u replicas of each partition, which is not "
+                       "between 1 and %d",
+                       m->replicas, CHAINS_MAX_REPLICAS);
+    if (m->servers > ROSTER_MAX_NODES || m->workers > ROSTER_MAX_NODES ||
+        (m->servers == 0 && m->epoch != 0))
+        return err_set(
+            e, TUG_EDATA,
+            "the roster has impossible numbers of nodes: %u servers and %u workers",
+            m->servers, m->workers);
+    return 0;
+}
+
 int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
 {
     struct roster r = {
@@ -235,18 +328,9 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
         .servers = m->servers,
         .workers = m->workers,
         .partition_bits = m->partition_bits,
+        .replicas = m->replicas,
     };
-    if (m->partition_bits > ROSTER_MAX_PARTITION_BITS)
-        return err_set(
-            e, TUG_EDATA,
-            "the roster has 2^%u partitions, which is more than a cluster can have",
-            m->partition_bits);
-    if (m->servers > ROSTER_MAX_NODES || m->workers > ROSTER_MAX_NODES ||
-        (m->servers == 0 && m->epoch != 0))
-        return err_set(
-            e, TUG_EDATA,
-            "the roster has impossible numbers of nodes: %u servers and %u workers",
-            m->servers, m->workers);
+    TRY(check_numbers(m, e));
     const struct wire_text lines = {m->nodes.data, (uint32_t)m->nodes.n};
     if (m->nodes.n > UINT32_MAX || count_nodes(lines, &r.n_nodes) != 0)
         return err_set(e, TUG_EDATA,
@@ -258,6 +342,8 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
     int rc = read_nodes(&r, lines, e);
     if (rc == 0)
         rc = read_owners(&r, m->owners, e);
+    if (rc == 0)
+        rc = read_backups(&r, m->backups, e);
     if (rc == 0)
         rc = read_moves(&r, m->moves, e);
     if (rc == 0)
@@ -279,7 +365,73 @@ int roster_check_next(const struct roster *before, const struct roster *r, struc
         return err_set(e, TUG_EDATA,
                        "a roster with 2^%u partitions arrived after one with 2^%u",
                        r->partition_bits, before->partition_bits);
+    if (r->replicas != before->replicas)
+        return err_set(e, TUG_EDATA,
+                       "a roster with %u replicas arrived after one with %u", r->replicas,
+                       before->replicas);
     return 0;
+}
+
+uint32_t roster_chain(const struct roster *r, enum wire_space space, uint32_t partition,
+                      uint32_t ret[ROSTER_MAX_CHAIN])
+{
+    assert(r->epoch != 0 && partition < roster_partitions(r));
+    uint32_t n = 0;
+    ret[n++] = r->owners[space][partition];
+    for (uint32_t i = 0; i < r->replicas && r->replicas > 1; i++) {
+        uint32_t id = r->backups[space][(size_t)partition * r->replicas + i];
+        if (id == 0)
+            break;
+        ret[n++] = id;
+    }
+    return n;
+}
+
+uint32_t roster_tail(const struct roster *r, enum wire_space space, uint32_t partition)
+{
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    return chain[roster_chain(r, space, partition, chain) - 1];
+}
+
+// Writes the members before and after `id`; 0 if they do not exist. Returns whether `id`
+// is a member.
+static bool find_neighbours(const struct roster *r, enum wire_space space,
+                            uint32_t partition, uint32_t id, uint32_t *ret_previous,
+                            uint32_t *ret_next)
+{
+    uint32_t chain[ROSTER_MAX_CHAIN], n = roster_chain(r, space, partition, chain);
+    *ret_previous = *ret_next = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (chain[i] != id)
+            continue;
+        *ret_previous = i > 0 ? chain[i - 1] : 0;
+        *ret_next = i + 1 < n ? chain[i + 1] : 0;
+        return true;
+    }
+    return false;
+}
+
+bool roster_is_member(const struct roster *r, enum wire_space space, uint32_t partition,
+                      uint32_t id)
+{
+    uint32_t previous, next;
+    return find_neighbours(r, space, partition, id, &previous, &next);
+}
+
+uint32_t roster_next(const struct roster *r, enum wire_space space, uint32_t partition,
+                     uint32_t id)
+{
+    uint32_t previous, next;
+    find_neighbours(r, space, partition, id, &previous, &next);
+    return next;
+}
+
+uint32_t roster_previous(const struct roster *r, enum wire_space space,
+                         uint32_t partition, uint32_t id)
+{
+    uint32_t previous, next;
+    find_neighbours(r, space, partition, id, &previous, &next);
+    return previous;
 }
 
 const struct roster_node *roster_find(const struct roster *r, uint32_t id)

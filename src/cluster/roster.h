@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "cluster/chains.h"
 #include "van/van.h"
 #include "wire/wire.h"
 
@@ -19,6 +20,9 @@ enum {
     ROSTER_MAX_PARTITION_BITS = 16,
     ROSTER_PARTITION_BITS =
         8, // the default: 256 partitions, as in the tables of a single process
+    // The most members of a chain. A chain has one more than there are replicas while a
+    // member is replaced: the new one is there, and the old one has not left yet.
+    ROSTER_MAX_CHAIN = CHAINS_MAX_REPLICAS + 1,
 };
 
 struct roster_node {
@@ -39,11 +43,15 @@ struct roster_node {
 
 // The move of a partition from its owner to another loop. The move ends with a new owner
 // and a new epoch, or it is given up and disappears from the roster.
+//
+// A move that fills copies the partition from the last member of its chain. The owner
+// stays, and in the new epoch the target is the last member.
 struct roster_move {
     uint64_t id;
     enum wire_space space;
     uint32_t partition;
-    uint32_t to; // node id of the loop that is to be the owner
+    uint32_t to; // node id of the loop that is to be the owner, or the last member
+    bool fills;
 };
 
 struct roster {
@@ -58,11 +66,15 @@ struct roster {
     uint64_t newest;
     uint32_t servers, workers; // number of processes for which the cluster was made
     uint32_t partition_bits;
+    uint32_t replicas; // the number of members that chains should have; 1: no backups
     uint32_t n_nodes;
     struct roster_node *nodes;     // sorted by id
     uint32_t *owners[WIRE_SPACES]; // node id of each partition's owner; NULL while epoch
                                    // is 0
-    struct roster_move *moves;     // sorted by space and partition
+    // The backups of each partition in the order in which they become the owner:
+    // `replicas` node ids, 0 after the last one. NULL if `replicas` is 1 or epoch is 0.
+    uint32_t *backups[WIRE_SPACES];
+    struct roster_move *moves; // sorted by space and partition
     uint32_t n_moves;
 };
 
@@ -73,15 +85,16 @@ static inline uint32_t roster_partitions(const struct roster *r)
 
 void roster_free(struct roster *r);
 
-// Encode and decode a roster. The decoder checks everything: ids must ascend, and owners
-// and targets of moves must be living servers.
+// Encode and decode a roster. The decoder checks everything: ids must ascend, owners,
+// backups and targets of moves must be living servers, and a chain must not have the same
+// member twice.
 struct buf;
 int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
                   struct msg_roster *ret); // *ret points into the two buffers
 int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e);
 
-// Checks that r may follow `before`, whose placement nodes have used already: the number
-// of partitions must be the same, and the epoch may not be smaller.
+// Checks that r may follow `before`, whose placement nodes have used already: the numbers
+// of partitions and replicas must be the same, and the epoch may not be smaller.
 int roster_check_next(const struct roster *before, const struct roster *r, struct err *e);
 
 // Returns the node with this id; NULL if there is none.
@@ -90,6 +103,22 @@ const struct roster_node *roster_find(const struct roster *r, uint32_t id);
 // Returns the move of a partition; NULL if it stays where it is.
 const struct roster_move *roster_move_of(const struct roster *r, enum wire_space space,
                                          uint32_t partition);
+
+// The members of a partition's chain are its owner and then its backups; the epoch must
+// not be 0. Without replicas the owner is the only member.
+//
+// roster_chain writes the members' ids to `ret` and returns their number. roster_tail
+// returns the last member. roster_next and roster_previous return the member after and
+// before the node `id`; 0 if no member is there, or the node is not a member.
+uint32_t roster_chain(const struct roster *r, enum wire_space space, uint32_t partition,
+                      uint32_t ret[ROSTER_MAX_CHAIN]);
+uint32_t roster_tail(const struct roster *r, enum wire_space space, uint32_t partition);
+bool roster_is_member(const struct roster *r, enum wire_space space, uint32_t partition,
+                      uint32_t id);
+uint32_t roster_next(const struct roster *r, enum wire_space space, uint32_t partition,
+                     uint32_t id);
+uint32_t roster_previous(const struct roster *r, enum wire_space space,
+                         uint32_t partition, uint32_t id);
 
 // Returns whether the session is over. A session that is newer than the roster does not
 // count as over, because it may have begun after the roster was made.

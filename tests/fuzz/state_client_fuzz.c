@@ -71,6 +71,7 @@ static void send_roster(uint8_t odd)
     struct msg_roster r = {.epoch = d->epoch + (odd > 200),
                            .version = ++d->version,
                            .partition_bits = shape,
+                           .replicas = 1,
                            .servers = SERVERS,
                            .workers = 1,
                            .nodes = {nodes.data, (uint32_t)nodes.len},

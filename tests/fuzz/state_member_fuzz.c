@@ -135,6 +135,7 @@ static void send_roster(void)
     struct msg_roster r = {.epoch = draw_below(d, 8) / 2,
                            .version = d->version,
                            .partition_bits = shape,
+                           .replicas = 1,
                            .servers = 4,
                            .nodes = {nodes.data, (uint32_t)nodes.len},
                            .owners = {owners, r.epoch == 0 ? 0 : n * sizeof(*owners)}};

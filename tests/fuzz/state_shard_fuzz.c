@@ -67,6 +67,7 @@ static void send_roster(uint64_t epoch, uint8_t odd)
                            .moves = {moves.data, (uint32_t)moves.len},
                            .version = ++w.d.version,
                            .partition_bits = (uint8_t)(odd == 255 ? BITS + 1 : BITS),
+                           .replicas = 1,
                            .servers = 2,
                            .workers = 3,
                            .nodes = {nodes.data, (uint32_t)nodes.len},

@@ -53,6 +53,7 @@ static void make_roster(struct cluster *c, struct buf *nodes, struct buf *owners
         .epoch = c->epoch,
         .version = c->epoch,
         .partition_bits = BITS,
+        .replicas = 1,
         .servers = c->n_servers,
         .workers = 1,
         .nodes = {nodes->data, (uint32_t)nodes->len},

@@ -94,6 +94,7 @@ void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives)
     struct msg_roster m = {.epoch = 1,
                            .version = ++w->d.version,
                            .partition_bits = LONE_BITS,
+                           .replicas = 1,
                            .servers = 1,
                            .workers = LONE_WORKERS,
                            .nodes = {nodes.data, (uint32_t)nodes.len},

@@ -262,6 +262,7 @@ void lone_send_roster(struct lone *w)
         .epoch = w->epoch,
         .version = ++w->version,
         .partition_bits = (uint8_t)w->bits,
+        .replicas = 1,
         .servers = 2,
         .workers = WORKERS,
         .nodes = {nodes.data, (uint32_t)nodes.len},

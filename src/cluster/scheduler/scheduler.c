@@ -51,6 +51,7 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
     s->roster.servers = o->servers;
     s->roster.workers = o->workers;
     s->roster.partition_bits = o->partition_bits;
+    s->roster.replicas = 1;
     int rc = leases_open(&s->leases, e);
     if (rc == 0)
         leases_set_bugs(s->leases, o->bugs);

@@ -47,7 +47,8 @@ static uint32_t list_moves(const struct scheduler *s, struct roster_move *ret)
     for (uint32_t i = 0; i < s->moving.n; i++) {
         const struct move *x = &s->moving.list[i];
         if (!x->over)
-            ret[n++] = (struct roster_move){x->id, x->space, x->partition, x->to};
+            ret[n++] = (struct roster_move){
+                .id = x->id, .space = x->space, .partition = x->partition, .to = x->to};
     }
     return n;
 }
