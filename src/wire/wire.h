@@ -109,8 +109,11 @@ enum wire_move_state {
     WIRE_MOVE_ARRIVED, // the partition is complete and can be served
     WIRE_MOVE_FAILED,
 };
-// The scheduler's answers to a target's report.
-enum wire_moved { WIRE_MOVE_GO_ON, WIRE_MOVE_WAIT, WIRE_MOVE_OVER };
+// The scheduler's answers to a target's report: the lowest WIRE_MOVED_BITS bits of the
+// value of MSG_OK. If they are WIRE_MOVE_SOME, bit WIRE_MOVED_BITS + i says whether the
+// i-th move of the report goes on; the first is `move`, and `others` follow in their order.
+enum wire_moved { WIRE_MOVE_GO_ON, WIRE_MOVE_WAIT, WIRE_MOVE_OVER, WIRE_MOVE_SOME };
+enum { WIRE_MOVED_BITS = 2, WIRE_MOVES_MOST = 64 - WIRE_MOVED_BITS };
 // Kinds of admin operations in the scheduler's log.
 enum wire_operation {
     WIRE_OPERATION_OTHER, // operations on tables and on the placement

@@ -259,6 +259,22 @@ static void work(struct actor *a)
 
 // ---------------------------------------------------------------- A server
 
+// Keeps those of the reported moves that go on.
+static void keep_some(struct actor *a, uint64_t bits)
+{
+    uint32_t n = 0;
+    assert_int_not_equal(bits, 0);
+    assert_int_equal(bits >> a->n_reported, 0);
+    for (uint32_t i = 0; i < a->n_reported; i++)
+        if (bits >> i & 1)
+            a->reported[n++] = a->reported[i];
+    assert_in_range(n, 1, a->n_reported - 1);
+    a->n_reported = n;
+    a->some = true;
+    a->move = a->reported[0];
+    a->says++;
+}
+
 static void on_move_said(void *ctx, const struct van_message *m)
 {
     struct actor *a = ctx;
@@ -266,12 +282,15 @@ static void on_move_said(void *ctx, const struct van_message *m)
     if (m == NULL)
         return;
     assert_int_equal(m->type, MSG_OK);
-    if (m->m->ok.value == WIRE_MOVE_GO_ON && a->says == WIRE_MOVE_ARRIVED)
+    uint64_t word = m->m->ok.value, kind = word & ((1 << WIRE_MOVED_BITS) - 1);
+    if (kind == WIRE_MOVE_GO_ON && a->says == WIRE_MOVE_ARRIVED)
         a->arrived = a->move; // the roster shows the result of the move
-    else if (m->m->ok.value == WIRE_MOVE_GO_ON)
+    else if (kind == WIRE_MOVE_GO_ON)
         a->says++;
-    else if (m->m->ok.value == WIRE_MOVE_OVER)
+    else if (kind == WIRE_MOVE_OVER)
         a->move = 0;
+    else if (kind == WIRE_MOVE_SOME)
+        keep_some(a, word >> WIRE_MOVED_BITS);
 }
 
 static const struct roster_move *move_of(const struct actor *a)
@@ -289,15 +308,37 @@ static const struct roster_move *move_of(const struct actor *a)
     return first;
 }
 
-// Lists the other moves to this server.
-static void list_others(const struct actor *a, struct buf *to)
+static bool goes_on(const struct actor *a, uint64_t move)
+{
+    uint32_t i = 0;
+    while (i < a->n_reported && a->reported[i] != move)
+        i++;
+    return i < a->n_reported;
+}
+
+// Lists the other moves to this server that are reported with a->move.
+static void list_others(struct actor *a, struct buf *to)
 {
     const struct roster *r = member_roster(a->m);
-    for (uint32_t i = 0; i < r->n_moves && a->together; i++) {
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < r->n_moves && a->together && n < WIRE_MOVES_MOST; i++) {
         struct wire_moving one = {r->moves[i].id, 100 * (1 + (uint64_t)a->says), 300};
-        if (r->moves[i].to == member_id(a->m) && r->moves[i].id != a->move)
-            assert_int_equal(wire_put_moving(to, &one), 0);
+        if (r->moves[i].to != member_id(a->m) || one.move == a->move ||
+            (a->some && !goes_on(a, one.move)))
+            continue;
+        assert_int_equal(wire_put_moving(to, &one), 0);
+        n++;
     }
+}
+
+// Notes the moves of a report.
+static void note_report(struct actor *a, struct wire_text others)
+{
+    struct wire_moving one;
+    a->reported[0] = a->move;
+    a->n_reported = 1;
+    while (wire_next_moving(&others, &one) == 1)
+        a->reported[a->n_reported++] = one.move;
 }
 
 // Takes over the partitions that the roster assigns to this server, one after the other
@@ -310,6 +351,7 @@ static void take_partition(struct actor *a)
     if (a->move != x->id) {
         a->move = x->id;
         a->says = WIRE_MOVE_COPYING;
+        a->some = false;
     }
     if (a->mute != 0 && a->says == a->mute)
         return;
@@ -317,6 +359,7 @@ static void take_partition(struct actor *a)
         a->says = WIRE_MOVE_FAILED;
     struct buf others = BUF_INIT(WIRE_TEXT_MAX);
     list_others(a, &others);
+    note_report(a, (struct wire_text){others.data, (uint32_t)others.len});
     struct msg_move_says m = {
         .move = a->move,
         .state = (uint8_t)a->says,

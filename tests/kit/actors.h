@@ -44,6 +44,11 @@ struct actor {
     int fails_with;
     enum wire_move_state mute; // 0: in no state
     bool together;             // the server reports all its moves together
+    // The moves of the last report. some: only these moves go on together; the server
+    // begins the others anew after them.
+    uint64_t reported[WIRE_MOVES_MOST];
+    uint32_t n_reported;
+    bool some;
     // Number of the actor's steps so far, which chooses its random numbers.
     uint64_t steps;
 };

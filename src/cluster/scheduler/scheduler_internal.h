@@ -123,9 +123,10 @@ struct move {
     uint64_t id;
     enum wire_space space;
     uint32_t partition, from, to; // `from` and `to` are node ids
-    bool over;     // the move is done, and the newest roster does not have it
-    bool handing;  // the owner may stop serving the partition and hand it over
-    bool reported; // the report that is being served is about this move
+    bool over;      // the move is done, and the newest roster does not have it
+    bool handing;   // the owner may stop serving the partition and hand it over
+    bool reported;  // the report that is being served is about this move
+    uint32_t place; // the move's place in that report
     uint64_t bytes, total;
     // The time at which the move began, and at which a message of its target last arrived.
     uint64_t began, heard;

@@ -320,6 +320,93 @@ static void test_hold_waits(void **state)
     world_close(&w);
 }
 
+// Pretends that operations have interrupted the copies of a partition so often.
+static void pretend_broken(uint32_t partition, uint32_t times)
+{
+    w.s->moving.retries[WIRE_SPACE_SPARSE][partition].broken = times;
+}
+
+// A hold that has waited 10 s keeps a partition from being handed over, but not a partition
+// that was interrupted before, even if their target reports both together. So the hold
+// is granted as soon as the latter has moved, and not after 40 s.
+static void test_hold_waits_for_one(void **state)
+{
+    (void)state;
+    open_servers(2);
+    struct actor *worker = &w.actors[2], *late = add_mute(WIRE_MOVE_COPIED);
+    late->together = true;
+    world_run(&w, 3 * SECONDS);
+    const struct moving *m = &w.s->moving;
+    assert_int_equal(m->n, 2);
+    const struct move first = m->list[0], second = m->list[1];
+    pretend_broken(second.partition, 5);
+    uint64_t began = sim_now(w.sim);
+    assert_int_equal(held_now(worker, true), 0);
+    world_run(&w, 10 * SECONDS);
+    assert_int_equal(held_now(worker, true), 0);
+    late->mute = 0;
+    hold(worker, true);
+    assert_true(sim_now(w.sim) <= began + 15 * SECONDS);
+    assert_int_equal(m->done, 1);
+    assert_int_equal(roster()->epoch, 2);
+    assert_int_equal(roster()->owners[WIRE_SPACE_SPARSE][first.partition], first.from);
+    assert_int_equal(roster()->owners[WIRE_SPACE_SPARSE][second.partition],
+                     member_id(late->m));
+    hold(worker, false);
+    world_run(&w, 200 * SECONDS);
+    check_settled();
+    assert_int_equal(load_of(WIRE_SPACE_SPARSE, member_id(late->m)), 21);
+    world_close(&w);
+}
+
+// Counts the moves to `to` from `from`, and those of them that are being handed over.
+static uint32_t count_moves(uint32_t from, const struct actor *to, uint32_t *ret_handing)
+{
+    const struct moving *m = &w.s->moving;
+    uint32_t n = 0;
+    *ret_handing = 0;
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->list[i].from == from && m->list[i].to == member_id(to->m)) {
+            n++;
+            *ret_handing += m->list[i].handing;
+        }
+    return n;
+}
+
+// While an owner hands a partition over to another target, only its own partitions wait.
+// The partitions of another owner that are reported with them are handed over.
+static void test_busy_owner(void **state)
+{
+    (void)state;
+    uint32_t handing;
+    open_servers(2);
+    struct actor *first = add_mute(WIRE_MOVE_ARRIVED);
+    world_run(&w, 3 * SECONDS);
+    struct moving *m = &w.s->moving;
+    struct actor *second = add_mute(WIRE_MOVE_COPIED);
+    second->together = true;
+    world_run(&w, 3 * SECONDS);
+    // Small partitions move many at a time.
+    m->since_plan = m->bytes_since_plan = 1;
+    scheduler_moves_begin(w.s);
+    world_run(&w, 3 * SECONDS);
+    uint32_t busy = 8, idle = 10;
+    if (count_moves(busy, first, &handing) == 0 || handing == 0)
+        busy = 10, idle = 8;
+    assert_true(count_moves(busy, first, &handing) > 0);
+    assert_int_equal(handing, 1);
+    second->mute = WIRE_MOVE_ARRIVED;
+    world_run(&w, 3 * SECONDS);
+    assert_true(count_moves(busy, second, &handing) > 0);
+    assert_int_equal(handing, 0);
+    assert_true(count_moves(idle, second, &handing) > 0);
+    assert_int_equal(handing, count_moves(idle, second, &handing));
+    first->mute = second->mute = 0;
+    world_run(&w, 200 * SECONDS);
+    check_settled();
+    world_close(&w);
+}
+
 // If a target dies before it owns a partition, the run continues, and the
 // moves to it disappear.
 static void test_target_dies(void **state)
@@ -577,6 +664,8 @@ int main(void)
         cmocka_unit_test(test_empty_server_fails),
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_hold_waits),
+        cmocka_unit_test(test_hold_waits_for_one),
+        cmocka_unit_test(test_busy_owner),
         cmocka_unit_test(test_drained_loops_leave),
         cmocka_unit_test(test_together),
     };

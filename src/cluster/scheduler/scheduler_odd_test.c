@@ -251,6 +251,52 @@ static void test_numbers_of_passes(void **state)
     guest_close();
 }
 
+// Reports a move together with n others of the same number.
+static void say_moves(uint32_t n, uint32_t damage)
+{
+    struct buf others = BUF_INIT(WIRE_TEXT_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(wire_put_moving(&others, &(struct wire_moving){7, 1, 2}), 0);
+    struct msg_move_says m = {.move = 7,
+                              .state = WIRE_MOVE_COPIED,
+                              .why = wire_text(""),
+                              .others = {others.data, (uint32_t)others.len - damage}};
+    guest_say(MSG_MOVE_SAYS, &m);
+    buf_free(&others);
+}
+
+// The scheduler looks for each move of a report, so a report has few of them.
+static void test_report_of_many_moves(void **state)
+{
+    const uint32_t record = 3 * sizeof(uint64_t), most = WIRE_TEXT_MAX / record;
+    (void)state;
+    guest_open_world(2, 1);
+    guest_add(WIRE_SERVER);
+    guest_add(WIRE_WORKER);
+    guest_open();
+    guest_say_hello(CLUSTER);
+    guest_say(MSG_JOIN, &(struct msg_join){.role = WIRE_SERVER,
+                                           .ticket = 1,
+                                           .process = 1,
+                                           .loops = 1,
+                                           .address = wire_text("sim://peer")});
+    say_moves(0, 0);
+    assert_int_equal(guest.type, MSG_OK);
+    say_moves(WIRE_MOVES_MOST - 1, 0);
+    assert_int_equal(guest.type, MSG_OK);
+    for (uint32_t n = WIRE_MOVES_MOST; n <= most; n += most - WIRE_MOVES_MOST) {
+        say_moves(n, 0);
+        assert_int_equal(guest.type, MSG_ERROR);
+        assert_string_equal(
+            guest.text,
+            "a report has more than 62 moves; report the rest in another message");
+    }
+    say_moves(2, 1);
+    assert_int_equal(guest.type, MSG_ERROR);
+    assert_string_equal(guest.text, "a report has a damaged list of moves");
+    guest_close();
+}
+
 // Heartbeats may arrive before their process joins. If memory runs out during the join,
 // the link must be detached from the process again: otherwise the next process in that
 // entry would seem silent when the link closes.
@@ -316,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_numbers_of_passes),
         cmocka_unit_test(test_heartbeats_before_a_failed_join),
         cmocka_unit_test(test_heartbeats_of_two_processes),
+        cmocka_unit_test(test_report_of_many_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

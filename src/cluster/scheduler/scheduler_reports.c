@@ -19,13 +19,11 @@
 #define COPY_NS (10 * SECOND_NS)
 enum { COPY_DOUBLES = 2 };
 
-static struct move *move_find(struct scheduler *s, uint64_t id)
-{
-    for (uint32_t i = 0; i < s->moving.n; i++)
-        if (s->moving.list[i].id == id)
-            return &s->moving.list[i];
-    return NULL;
-}
+// The moves of a report, in the report's order.
+struct report {
+    uint32_t n;
+    struct wire_moving moves[WIRE_MOVES_MOST];
+};
 
 static void all_done(struct scheduler *s)
 {
@@ -146,56 +144,75 @@ static bool owner_is_busy(const struct scheduler *s, const struct move *x)
     return false;
 }
 
-// Returns whether the owners of the reported partitions may hand them over now, and
-// records that they do.
-static bool may_hand_over(struct scheduler *s)
+// Lets the owners of the reported partitions hand them over now. A partition that must
+// wait does not delay the others. Returns the answer to the report.
+static uint64_t hand_over(struct scheduler *s, uint32_t n_reported)
 {
     struct moving *m = &s->moving;
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct move *x = &m->list[i];
-        if (x->reported && !x->handing && (is_held(s, x) || owner_is_busy(s, x)))
-            return false;
-    }
+    uint64_t some = 0, all = ((uint64_t)1 << n_reported) - 1;
     for (uint32_t i = 0; i < m->n; i++) {
         struct move *x = &m->list[i];
-        if (!x->reported || x->handing)
+        if (!x->reported || (!x->handing && (is_held(s, x) || owner_is_busy(s, x))))
+            continue;
+        some |= (uint64_t)1 << x->place;
+        if (x->handing)
             continue;
         x->handing = true;
         x->grown = x->handed_at = s->now;
     }
-    return true;
+    if (some == all || some == 0)
+        return some == all ? WIRE_MOVE_GO_ON : WIRE_MOVE_WAIT;
+    return WIRE_MOVE_SOME | some << WIRE_MOVED_BITS;
 }
 
-// Notes that the report is about this move. Returns false if it is not a move of this
-// target: most likely the scheduler has given it up.
-static bool hear(struct scheduler *s, const struct sched_node *n,
-                 const struct wire_moving *m)
+static int report_read(struct report *r, const struct msg_move_says *m, struct err *e)
 {
-    struct move *x = move_find(s, m->move);
-    if (x == NULL || x->to != n->n.id)
-        return false;
-    x->reported = true;
+    struct wire_text others = m->others;
+    r->moves[0] = (struct wire_moving){m->move, m->bytes, m->total};
+    r->n = 1;
+    while (others.n > 0) {
+        if (r->n == WIRE_MOVES_MOST)
+            return err_set(e, TUG_EUSAGE,
+                           "a report has more than %d moves; report the rest in another "
+                           "message",
+                           WIRE_MOVES_MOST);
+        if (wire_next_moving(&others, &r->moves[r->n++]) != 1)
+            return err_set(e, TUG_EDATA, "a report has a damaged list of moves");
+    }
+    return 0;
+}
+
+static void hear(struct scheduler *s, struct move *x, const struct wire_moving *m)
+{
     x->heard = s->now;
     if (m->bytes > x->bytes)
         x->grown = s->now;
     x->bytes = m->bytes;
     x->total = m->total;
-    return true;
 }
 
-// Finds the moves that the report is about. Returns false if some of them are not moves
-// of this target.
-static bool hear_all(struct scheduler *s, const struct sched_node *n,
-                     const struct msg_move_says *m)
+// Finds the moves of this target that the report is about. The scheduler has most likely
+// given up the other moves of the report. Returns the first move of the report, or NULL
+// if it is not a move of this target.
+static struct move *hear_all(struct scheduler *s, const struct sched_node *n,
+                             const struct report *r)
 {
-    struct wire_moving one = {m->move, m->bytes, m->total};
-    struct wire_text others = m->others;
-    for (uint32_t i = 0; i < s->moving.n; i++)
-        s->moving.list[i].reported = false;
-    bool all = hear(s, n, &one);
-    while (wire_next_moving(&others, &one) == 1)
-        all &= hear(s, n, &one);
-    return all;
+    struct move *first = NULL;
+    for (uint32_t i = 0; i < s->moving.n; i++) {
+        struct move *x = &s->moving.list[i];
+        x->reported = false;
+        if (x->to != n->n.id)
+            continue;
+        for (x->place = 0; x->place < r->n && r->moves[x->place].move != x->id;)
+            x->place++;
+        if (x->place == r->n)
+            continue;
+        x->reported = true;
+        hear(s, x, &r->moves[x->place]);
+        if (x->place == 0)
+            first = x;
+    }
+    return first;
 }
 
 // Serves the report that partitions have arrived. Returns false if memory is out.
@@ -217,24 +234,28 @@ static bool hear_arrived(struct scheduler *s)
 void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
                                uint64_t request, const struct msg_move_says *m)
 {
-    struct move *x = move_find(s, m->move);
+    struct report r;
+    struct err e;
     uint64_t answer = WIRE_MOVE_GO_ON;
     char why[ERR_TEXT_MAX];
-    bool all = hear_all(s, n, m), mine = x != NULL && x->reported;
+    if (report_read(&r, m, &e) != 0) {
+        scheduler_refuse(s, n->link, request, e.code, e.text);
+        return;
+    }
+    struct move *x = hear_all(s, n, &r);
     if (m->state == WIRE_MOVE_ARRIVED) {
         // This may be the repetition of the report that ended the moves. So the answer
         // never says that a move is over: only the roster shows who owns the partitions.
         if (!hear_arrived(s))
             return;
-    } else if (!mine) {
+    } else if (x == NULL) {
         answer = WIRE_MOVE_OVER;
     } else if (m->state >= WIRE_MOVE_FAILED) {
         scheduler_move_fail(s, x, wire_code(m->code),
                             wire_words(m->why, why, sizeof(why)));
         answer = WIRE_MOVE_OVER;
-    } else if (m->state == WIRE_MOVE_COPIED && (!all || !may_hand_over(s))) {
-        // If another reported move was given up, the next roster tells the target so.
-        answer = WIRE_MOVE_WAIT;
+    } else if (m->state == WIRE_MOVE_COPIED) {
+        answer = hand_over(s, r.n);
     }
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
 }

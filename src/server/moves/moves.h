@@ -97,6 +97,7 @@ struct incoming {
     uint64_t say_at;
     uint64_t since; // time at which the move reached its state
     bool reported;  // the report that is not answered yet is also about this move
+    uint32_t place; // the move's place in that report
     struct err why;
 };
 

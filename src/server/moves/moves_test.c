@@ -752,9 +752,88 @@ static void test_many_are_reported(void **state)
     }
 }
 
+// Returns the n-th move to the shard.
+static struct incoming *nth(struct lone *w, uint32_t n)
+{
+    struct incoming *m = w->shard->moves.in;
+    while (n-- > 0)
+        m = m->next;
+    return m;
+}
+
+static struct incoming *incoming_of(struct lone *w, uint64_t move)
+{
+    struct incoming *m = w->shard->moves.in;
+    while (m->move.id != move)
+        m = m->next;
+    return m;
+}
+
+// Pretends that so many copies are complete, and waits for the shard's report about them.
+// Returns the number of its moves, and stores them in its order, and the request.
+static uint32_t expect_report(struct lone *w, uint32_t n, uint64_t *moves,
+                              uint64_t *ret_request)
+{
+    uint32_t got = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        nth(w, i)->state = INCOMING_ASKS;
+        nth(w, i)->say_at = w->now;
+    }
+    while (got == 0) {
+        lone_pass_time(w, MS);
+        for (struct parcel *p; (p = lone_next(w)) != NULL; parcel_unpin(p)) {
+            struct wire_moving one;
+            if (p->frame.type != MSG_MOVE_SAYS ||
+                p->m.move_says.state != WIRE_MOVE_COPIED)
+                continue;
+            struct wire_text others = p->m.move_says.others;
+            moves[got++] = p->m.move_says.move;
+            while (wire_next_moving(&others, &one) == 1)
+                moves[got++] = one.move;
+            *ret_request = p->frame.request;
+        }
+    }
+    return got;
+}
+
+// The shard hands over only those moves of a report that the answer allows, and asks
+// again for the others. A report has at most as many moves as an answer has bits.
+static void test_some_go_on(void **state)
+{
+    (void)state;
+    const uint32_t many = WIRE_MOVES_MOST + 2;
+    uint64_t moves[WIRE_MOVES_MOST], again[WIRE_MOVES_MOST], request = 0;
+    uint64_t bits = (uint64_t)1 << 1 | (uint64_t)1 << 3 |
+                    (uint64_t)1 << (WIRE_MOVES_MOST - 1);
+    struct lone *w = lone_open_shard(7, &plain);
+    memset(w->mine, 0, sizeof(w->mine));
+    lone_begin(w, WORKERS);
+    make_tables(w);
+    w->live = SIZE_MAX;
+    w->hears_moves = true;
+    w->many = many;
+    lone_send_roster(w);
+    assert_int_equal(expect_report(w, many, moves, &request), WIRE_MOVES_MOST);
+    lone_deliver(w, SCHEDULER_LINK, MSG_OK, request,
+                 &(struct msg_ok){WIRE_MOVE_SOME | bits << WIRE_MOVED_BITS});
+    uint32_t ends = 0;
+    for (uint32_t i = 0; i < many; i++)
+        ends += nth(w, i)->state == INCOMING_ENDS;
+    assert_int_equal(ends, 3);
+    for (uint32_t i = 0; i < WIRE_MOVES_MOST; i++)
+        assert_int_equal(incoming_of(w, moves[i])->state,
+                         bits >> i & 1 ? INCOMING_ENDS : INCOMING_ASKS);
+    uint32_t n = expect_report(w, 0, again, &request);
+    assert_in_range(n, 2, WIRE_MOVES_MOST);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(incoming_of(w, again[i])->state, INCOMING_ASKS);
+    lone_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_some_go_on),
         cmocka_unit_test(test_many_are_reported),
         cmocka_unit_test(test_source_gives),
         cmocka_unit_test(test_source_keeps),

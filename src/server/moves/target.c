@@ -68,7 +68,17 @@ static void incoming_give_up(struct shard *s, struct incoming *m)
     enter(s, m, INCOMING_OVER);
 }
 
-static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_t word)
+// Returns the scheduler's answer for one of the moves of a report.
+static enum wire_moved word_for(const struct incoming *m, uint64_t answer)
+{
+    enum wire_moved word = answer & ((1 << WIRE_MOVED_BITS) - 1);
+    if (word != WIRE_MOVE_SOME)
+        return word;
+    return answer >> (WIRE_MOVED_BITS + m->place) & 1 ? WIRE_MOVE_GO_ON : WIRE_MOVE_WAIT;
+}
+
+static void take_word(struct shard *s, struct incoming *m, uint8_t said,
+                      enum wire_moved word)
 {
     if (said == WIRE_MOVE_COPIED && m->state == INCOMING_ASKS) {
         if (word == WIRE_MOVE_GO_ON) {
@@ -93,8 +103,8 @@ static void scheduler_answers(void *ctx, const struct van_message *x)
             continue;
         if (x->type != MSG_OK) // the scheduler does not know this move
             m->say_at = s->now + SECOND_NS;
-        else if (x->m->ok.value != WIRE_MOVE_OVER)
-            take_word(s, m, s->moves.said, x->m->ok.value);
+        else if (word_for(m, x->m->ok.value) != WIRE_MOVE_OVER)
+            take_word(s, m, s->moves.said, word_for(m, x->m->ok.value));
         else if (m->move.id == saying)
             incoming_give_up(s, m);
         else // the answer is not about this move
@@ -138,14 +148,18 @@ static uint64_t bytes_left(const struct incoming *m)
 }
 
 // Lists the other moves that are reported with m, which have its state. Partitions are
-// handed over together only if their sources have few bytes left.
+// handed over together only if their sources have few bytes left. The moves that do not
+// fit a report are in the next one.
 static int list_others(struct shard *s, const struct incoming *m, struct buf *to)
 {
     uint64_t left = bytes_left(m);
+    uint32_t n = 1;
     for (struct incoming *x = s->moves.in; x != NULL; x = x->next) {
         struct wire_moving one = {x->move.id, x->n, x->total};
         x->reported = x == m;
-        if (x == m || x->state != m->state || x->say_at == VAN_NEVER ||
+        x->place = 0;
+        if (x == m || n == WIRE_MOVES_MOST || x->state != m->state ||
+            x->say_at == VAN_NEVER ||
             (m->state != INCOMING_ASKS && m->state != INCOMING_HERE))
             continue;
         left += m->state == INCOMING_ASKS ? bytes_left(x) : 0;
@@ -153,6 +167,7 @@ static int list_others(struct shard *s, const struct incoming *m, struct buf *to
             continue;
         TRY(wire_put_moving(to, &one));
         x->reported = true;
+        x->place = n++;
         x->say_at = s->now + PROGRESS_NS;
     }
     return 0;
