@@ -1,0 +1,103 @@
+// A channel: the stream of records from a loop (the sender) to the loop that is the next
+// member of chains of partitions (the receiver). The receiver asks for the bytes from `at`
+// on, and says that the first `done` bytes need not be kept any more, because the
+// receiver and all members after it have their records. The sender keeps the other bytes,
+// so nothing is lost if a link breaks, or if the receiver or a later member dies.
+//
+// The outlet is the sender's end, the inlet the receiver's. Both are pure: no clock, no
+// I/O. So far only tests use them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_CHAIN_CHANNEL_H
+#define TUG_SERVER_CHAIN_CHANNEL_H
+
+#include "base/buf.h"
+#include "wire/wire.h"
+
+struct channel_record {
+    uint32_t kind; // enum record_kind (server/moves/record.h)
+    enum wire_space space;
+    uint32_t partition;
+    uint32_t bits;     // the number of bits of partitions
+    uint64_t position; // the number of records of this partition before this one
+    uint64_t epoch;    // epoch of the sender when it appended the record
+    const char *bytes; // the content
+    size_t n;          // number of bytes of the content, a multiple of 8
+};
+
+struct outlet {
+    // The channel's bytes from byte `from` on, which begins a record.
+    struct buf bytes;
+    uint64_t from;
+    uint64_t done; // the receiver and the members after it have the first `done` bytes
+};
+
+void outlet_open(struct outlet *o);
+void outlet_close(struct outlet *o);
+// Returns the number of all bytes that were ever appended.
+uint64_t outlet_end(const struct outlet *o);
+// Returns the number of bytes that are kept because they are not done.
+uint64_t outlet_kept(const struct outlet *o);
+// Makes room for n records whose contents have these many bytes in all, so that appending
+// them cannot fail. Returns 0 or TUG_ENOMEM.
+int outlet_reserve(struct outlet *o, size_t n, size_t bytes);
+// outlet_begin appends the head of a record; the caller appends the content to o->bytes,
+// and then calls outlet_finish with the value that outlet_begin returned in *ret_begin.
+// outlet_append appends a whole record. Return 0 or TUG_ENOMEM.
+int outlet_begin(struct outlet *o, const struct channel_record *r, size_t *ret_begin);
+void outlet_finish(struct outlet *o, size_t begin);
+int outlet_append(struct outlet *o, const struct channel_record *r);
+// Gets the bytes from byte `at` on, at most `max` of them. Returns their number; 0 if the
+// outlet has none, or does not keep byte `at` any more.
+size_t outlet_from(const struct outlet *o, uint64_t at, size_t max,
+                   const char **ret_bytes);
+// Reads the record that begins at byte *at, which was appended and is kept, and sets *at
+// to its end. Returns false if *at is the end of the channel.
+bool outlet_record(const struct outlet *o, uint64_t *at, struct channel_record *ret);
+// Reads the first record that is not done, and marks it as done. Returns false if the
+// record does not end at byte `done` or before it.
+bool outlet_pop(struct outlet *o, uint64_t done, struct channel_record *ret);
+
+// A record that was taken and is not done.
+struct inlet_wait {
+    uint64_t end; // the channel's byte at which the record ends
+    uint64_t position;
+    enum wire_space space;
+    uint32_t partition;
+    bool waits; // as in inlet_take
+};
+
+struct inlet {
+    uint64_t at; // number of bytes that have arrived
+    // The bytes that have arrived and whose records were not taken, behind `skip` bytes
+    // that were taken.
+    struct buf bytes;
+    size_t skip;
+    uint64_t done; // as in struct outlet
+    // The records that were taken and are not done, from number `first` on.
+    struct inlet_wait *waits;
+    size_t first, n, max;
+};
+
+void inlet_open(struct inlet *i);
+void inlet_close(struct inlet *i);
+// Adds bytes that arrived, whose first one is byte `at` of the channel. Ignores bytes
+// that are not the next ones. Returns 0 or TUG_ENOMEM.
+int inlet_add(struct inlet *i, uint64_t at, const void *bytes, size_t n);
+// Returns the number of bytes that wait to be taken.
+size_t inlet_left(const struct inlet *i);
+// Reads the first record that was not taken; its content is valid until the next call of
+// a function of this inlet. Returns 1; 0 if the record has not arrived completely; or
+// TUG_EDATA if the bytes are damaged.
+int inlet_record(const struct inlet *i, struct channel_record *ret, struct err *e);
+// inlet_reserve makes room to take a record; returns 0 or TUG_ENOMEM. inlet_take takes
+// the first record. `waits`: the record is not done before a member after this loop has
+// it. Records are done in order, so another one may still have to wait for those before.
+int inlet_reserve(struct inlet *i);
+void inlet_take(struct inlet *i, const struct channel_record *r, bool waits);
+// Returns the oldest record that was taken and is not done; NULL if there is none.
+// inlet_settle marks this record as done.
+const struct inlet_wait *inlet_waits(const struct inlet *i);
+void inlet_settle(struct inlet *i);
+
+#endif
