@@ -152,7 +152,9 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
                                    (uint8_t)some(k + 11),
                                    (uint8_t)some(k + 12),
                                    (uint32_t)some(k + 9),
-                                   some(k + 10)};
+                                   some(k + 10),
+                                   some(k + 13),
+                                   some(k + 14)};
     else if (type == MSG_DATA)
         m.data = (struct msg_data){some(k + 1), text, text, 0, 0, 0};
     else if (type == MSG_PASS)

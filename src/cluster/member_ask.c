@@ -63,6 +63,15 @@ static void send_ask(struct member *m, struct ask *a, uint64_t now)
     member_send(m, a->type, a->request, &a->msg);
 }
 
+// Notes which piece the worker has leased. A worker pushes all batches of a piece before it
+// reports the piece, so a scheduler that was started again learns from JOIN which
+// pushes may still come.
+static void note_lease(struct member *m, const struct msg_leased *l)
+{
+    m->leased_pass = l->what == WIRE_LEASE_PIECE ? l->pass : 0;
+    m->leased_piece = l->what == WIRE_LEASE_PIECE ? wire_piece(l->file, l->index) : 0;
+}
+
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx)
 {
@@ -75,6 +84,8 @@ int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_f
     a->done = done;
     a->ctx = ctx;
     a->sent_at = 0;
+    if (type == MSG_PIECE_DONE)
+        m->leased_pass = m->leased_piece = 0;
     if (member_is_here(m))
         send_ask(m, a, van_now(m->side.van));
     return 0;
@@ -117,6 +128,8 @@ bool member_answered(struct member *m, const struct van_message *msg)
             continue;
         struct ask asked = *a;
         a->request = 0; // cleared first, because `done` may send the next request
+        if (msg->type == MSG_LEASED && asked.type == MSG_LEASE)
+            note_lease(m, &msg->m->leased);
         member_ask_tell(&asked, msg);
         return true;
     }

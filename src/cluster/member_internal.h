@@ -73,6 +73,8 @@ struct member {
     struct member_collective collective;
     struct ask asks[MEMBER_ASKS];
     uint64_t last_request;
+    // The piece that this worker has leased and not reported yet; pass 0: none.
+    uint64_t leased_pass, leased_piece;
 
     bool leaving, left;
     struct err leaves_for; // the reason for leaving; code 0: the node has finished

@@ -86,6 +86,16 @@ void leases_worker_dead(struct leases *l, uint32_t id)
         leases_divide_without(l, w);
 }
 
+void leases_worker_told(struct leases *l, uint32_t id, uint64_t pass, uint64_t piece)
+{
+    struct leases_worker *w = find_worker(l, id);
+    if (w == NULL)
+        return;
+    w->told = true;
+    w->told_pass = pass;
+    w->told_piece = piece;
+}
+
 static bool pass_done(const struct leases *l)
 {
     if (leases_by_piece(l))

@@ -178,15 +178,21 @@ void leases_durable(struct leases *l);
 // If the scheduler then dies, the next one does not know that the worker has the piece, and
 // may give it to a second worker. Both push the same batches, which servers apply once until they
 // forget the piece. So the next scheduler takes reports of pieces of which it does not know,
-// and lets servers forget nothing while leases_unsure returns true: a living worker has not
-// asked for work yet, so it may have such a piece.
+// and lets servers forget no piece for which leases_may_push returns true.
 //
 // A worker has at most LEASES_UNKNOWN_MAX such pieces: those of the reports that it has sent
 // ahead of their answers (CLIENT_TELLS, client/client.h), and the one on which it trains. It
 // cannot end more pieces that were never leased to it.
 enum { LEASES_UNKNOWN_MAX = 17 };
 bool leases_tells_early(const struct leases *l, const struct msg_leased *m);
-bool leases_unsure(const struct leases *l);
+// Tells which piece a worker that has joined again may still push: pass and piece as in
+// FORGET; pass 0: none.
+void leases_worker_told(struct leases *l, uint32_t worker, uint64_t pass, uint64_t piece);
+// Returns whether a living worker may push batches of this piece although the scheduler did
+// not lease the piece to it. Such a worker has not asked for work since the scheduler was
+// started again; and it has not joined again yet, or has told that it has this piece.
+// pass 0: whether a living worker has not joined again yet.
+bool leases_may_push(const struct leases *l, uint64_t pass, uint64_t piece);
 
 void leases_over(struct leases *l); // ends the run: every worker that asks for work
                                     // from now on gets WIRE_LEASE_OVER

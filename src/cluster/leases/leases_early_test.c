@@ -11,6 +11,7 @@ enum { A = 1, B, PIECES = 4 };
 
 static struct leases *l;
 static struct kept_rows kept;
+static uint32_t buckets; // of the data that open_leases describes
 
 static uint8_t asks(uint32_t worker, uint64_t reports, struct msg_leased *ret)
 {
@@ -47,7 +48,7 @@ static void open_leases(uint64_t pieces)
     assert_int_equal(leases_open(&l, NULL), 0);
     kept_begin(&kept, l);
     assert_int_equal(wire_put_data_file(&files, &f), 0);
-    struct msg_data d = {.files = {files.data, (uint32_t)files.len}};
+    struct msg_data d = {.buckets = buckets, .files = {files.data, (uint32_t)files.len}};
     assert_int_equal(leases_data(l, "worker 0", &d, NULL), 0);
     for (uint32_t id = A; id <= B; id++)
         assert_int_equal(leases_worker_joined(l, id), 0);
@@ -130,9 +131,9 @@ static void test_unknown_piece(void **state)
     open_leases(1);
     make_durable();
     assert_int_equal(asks(A, 0, &early), WIRE_LEASE_PIECE);
-    assert_false(leases_unsure(l));
+    assert_false(leases_may_push(l, 1, 0));
     l = kept_lost(&kept, l);
-    assert_true(leases_unsure(l));
+    assert_true(leases_may_push(l, 1, 0));
     assert_int_equal(asks(B, 0, &other), WIRE_LEASE_PIECE);
     assert_int_equal(other.index, early.index);
     assert_true(reports(A, &early, 1, &forget));
@@ -142,9 +143,33 @@ static void test_unknown_piece(void **state)
     assert_int_equal(now.examples, 1);
     assert_false(reports(B, &other, 1, &forget));
     assert_true(forget);
-    assert_true(leases_unsure(l));
+    assert_true(leases_may_push(l, 1, 0));
     assert_int_equal(asks(A, 1, &leased), WIRE_LEASE_WAIT);
-    assert_false(leases_unsure(l));
+    assert_false(leases_may_push(l, 1, 0));
+    close_leases();
+}
+
+// A worker that has joined again holds back only the piece of which it tells, although it
+// never asks for work.
+static void test_told_piece(void **state)
+{
+    (void)state;
+    struct msg_leased early;
+    open_leases(PIECES);
+    make_durable();
+    assert_int_equal(asks(A, 0, &early), WIRE_LEASE_PIECE);
+    l = kept_lost(&kept, l);
+    leases_worker_told(l, A, 1, wire_piece(early.file, early.index));
+    assert_true(leases_may_push(l, 0, 0)); // B has not told
+    leases_worker_told(l, B, 0, 0);
+    assert_false(leases_may_push(l, 0, 0));
+    for (uint64_t i = 0; i < PIECES; i++)
+        assert_int_equal(leases_may_push(l, 1, i), i == early.index);
+    assert_false(leases_may_push(l, 2, early.index));
+    leases_worker_dead(l, A);
+    assert_false(leases_may_push(l, 1, early.index));
+    leases_worker_told(l, 77, 1, 1); // no such worker
+    assert_false(leases_may_push(l, 1, 1));
     close_leases();
 }
 
@@ -192,13 +217,42 @@ static void test_death(void **state)
             assert_int_equal(asks(id, 0, &early), WIRE_LEASE_MARK);
         leases_worker_dead(l, A);
         leases_worker_dead(l, B);
-        assert_false(leases_unsure(l));
+        assert_false(leases_may_push(l, 1, 0));
         assert_int_equal(leases_cut(l, 1, &cut, &done, NULL), 0);
         assert_true(cut.known);
         assert_int_equal(cut.torn, !asked);
         close_leases();
         buf_clear(&done);
     }
+    buf_free(&done);
+}
+
+// Pieces of a file whose end is not known, and pieces and buckets of a shuffle, are never
+// leased early. So a save is not torn because of them when a worker dies that has not
+// asked for work.
+static void test_death_without_early_pieces(void **state)
+{
+    (void)state;
+    struct buf done = BUF_INIT(1 << 10);
+    struct msg_cut_state cut;
+    struct msg_leased leased;
+    for (int shuffles = 0; shuffles < 2; shuffles++) {
+        buckets = shuffles ? 2 : 0;
+        open_leases(shuffles ? PIECES : UINT64_MAX);
+        make_durable();
+        assert_int_equal(asks(A, 0, &leased), WIRE_LEASE_PIECE);
+        assert_false(leases_tells_early(l, &leased));
+        l = kept_lost(&kept, l);
+        leases_worker_dead(l, A);
+        leases_worker_dead(l, B);
+        (void)leases_cut(l, 1, &cut, &done, NULL);
+        assert_int_equal(leases_cut(l, 1, &cut, &done, NULL), 0);
+        assert_true(cut.known);
+        assert_false(cut.torn);
+        close_leases();
+        buf_clear(&done);
+    }
+    buckets = 0;
     buf_free(&done);
 }
 
@@ -226,9 +280,11 @@ int main(void)
         cmocka_unit_test(test_early),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_unknown_piece),
+        cmocka_unit_test(test_told_piece),
         cmocka_unit_test(test_too_many_unknown_pieces),
         cmocka_unit_test(test_free_piece),
         cmocka_unit_test(test_death),
+        cmocka_unit_test(test_death_without_early_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,6 +93,8 @@ struct leases_worker {
     // The worker has not asked for work since this scheduler was started again, so it may
     // have a piece that the journal does not know (leases_tells_early).
     bool unsure;
+    bool told; // it has told which piece it has: leases_worker_told
+    uint64_t told_pass, told_piece;
     uint32_t unknown; // number of reports of such pieces that were taken
 };
 
@@ -192,6 +194,13 @@ static inline bool leases_deals(const struct leases *l, uint32_t file)
     return l->buckets != 0 && file + 1 < leases_trained(l);
 }
 
+// Returns whether a worker may get pieces of this file before the lease is durable, see
+// leases_tells_early.
+static inline bool leases_early_file(const struct leases *l, uint32_t file)
+{
+    return l->buckets == 0 && !l->files[file].in_order;
+}
+
 // Returns whether the current pass scores its files instead of training on them.
 static inline bool leases_scores(const struct leases *l)
 {
@@ -210,7 +219,8 @@ int leases_prepare(struct leases *l); // makes the pieces of a new pass; returns
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m, bool *ret_forget);
-// Notes that a worker that has died may have left any piece that is not done.
+// Notes that a worker that has died may have left any piece that it may have got early and
+// that is not done.
 void leases_left_unknown(struct leases *l);
 // Makes the pieces of worker w, which has died, free for other workers.
 void leases_return_pieces(struct leases *l, struct leases_worker *w);

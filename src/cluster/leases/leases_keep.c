@@ -404,16 +404,18 @@ bool leases_tells_early(const struct leases *l, const struct msg_leased *m)
 {
     bool piece = m->what == WIRE_LEASE_PIECE || m->what == WIRE_LEASE_SCORE ||
                  m->what == WIRE_LEASE_SCORE_BEST;
-    return piece && l->kept != NULL && l->buckets == 0 && !l->files[m->file].in_order &&
+    return piece && l->kept != NULL && leases_early_file(l, m->file) &&
            l->kept->pass_durable == stage_id(l);
 }
 
-bool leases_unsure(const struct leases *l)
+bool leases_may_push(const struct leases *l, uint64_t pass, uint64_t piece)
 {
-    for (uint32_t i = 0; i < l->n_workers; i++)
-        if (l->workers[i].alive && l->workers[i].unsure &&
-            !bug_in(l->bugs, WITHOUT_UNSURE_WORKERS))
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        const struct leases_worker *w = &l->workers[i];
+        if (w->alive && w->unsure && !bug_in(l->bugs, WITHOUT_UNSURE_WORKERS) &&
+            (!w->told || (pass != 0 && w->told_pass == pass && w->told_piece == piece)))
             return true;
+    }
     return false;
 }
 

@@ -458,7 +458,7 @@ static bool unknown_done(struct leases *l, struct leases_worker *w,
 void leases_left_unknown(struct leases *l)
 {
     for (uint32_t i = 0; i < leases_trained(l); i++)
-        for (uint64_t k = 0; k < l->files[i].made; k++)
+        for (uint64_t k = 0; k < l->files[i].made && leases_early_file(l, i); k++)
             if (l->files[i].in_pass && l->files[i].p[k].state != PIECE_DONE) {
                 l->files[i].p[k].left = true;
                 leases_changed(l, i, k);

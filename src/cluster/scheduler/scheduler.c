@@ -85,7 +85,7 @@ void scheduler_close(struct scheduler *s)
         mem_free(s->processes[i].given);
     scheduler_collected_free(s);
     mem_free(s->processes);
-    mem_free(s->forgets);
+    scheduler_forgets_free(s);
     explicit_bzero(s->o.session_key, sizeof(s->o.session_key));
     mem_free(s);
 }

@@ -21,7 +21,7 @@ static void counts_have_room(const struct scheduler *s)
     assert(s->n_links <= s->cap_links);
     assert(s->n_nodes <= s->cap_nodes);
     assert(s->n_processes <= s->cap_processes);
-    assert(s->n_forgets <= s->cap_forgets);
+    assert(s->forgets.n <= s->forgets.cap);
 }
 
 // An unused entry of the node table is not alive and has no link, because the next
@@ -401,14 +401,20 @@ static void run_has_one_driver(const struct scheduler *s)
     assert(!s->driven || s->phase != SCHEDULER_GATHERING);
 }
 
-// The list of pieces that servers may forget is sorted by roster version, because its
-// entries are handled and removed from the start.
-static void forgets_are_in_order(const struct scheduler *s)
+// The list of pieces to be forgotten ends with a piece, and its counts hold.
+static void forgets_hold(const struct scheduler *s)
 {
-    for (uint32_t i = 0; i < s->n_forgets; i++) {
-        assert(s->forgets[i].version <= s->roster.version + 1);
-        assert(i == 0 || s->forgets[i - 1].version <= s->forgets[i].version);
+    const struct forgets *f = &s->forgets;
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct forget *x = &f->list[i];
+        used += x->msg.pass != 0;
+        assert(x->msg.pass != 0 || i >= f->free_from);
+        assert(x->msg.pass == 0 || x->version == FORGET_HELD ||
+               x->version <= s->roster.version + 1);
     }
+    assert(used == f->used && (f->n == 0 || f->list[f->n - 1].msg.pass != 0));
+    assert(f->n_changed <= f->cap_changed);
 }
 
 // A living worker can get leases, and the pieces of a dead worker are free for others.
@@ -449,7 +455,7 @@ static void check_all(const struct scheduler *s)
     roster_is_in_order(s);
     roster_agrees(s);
     run_has_one_driver(s);
-    forgets_are_in_order(s);
+    forgets_hold(s);
     moves_hold(s);
     journal_has_no_other_rows(s);
 }
@@ -483,7 +489,7 @@ void scheduler_check(struct scheduler *s)
     run_is_in_its_phase(s);
     journal_is_in_its_state(s);
     leases_check(s->leases);
-    if (!sampled_now(s->events, s->n_nodes + s->n_links + s->n_forgets))
+    if (!sampled_now(s->events, s->n_nodes + s->n_links + s->forgets.n))
         return;
     check_all(s);
     check_one(s);

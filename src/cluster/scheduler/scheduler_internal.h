@@ -173,8 +173,20 @@ struct collected {
 // A finished piece. A server may forget the pushes of the piece once it has a roster of
 // this version, because that roster lists all deaths from before the piece was done.
 struct forget {
-    struct msg_forget msg;
-    uint64_t version;
+    struct msg_forget msg; // msg.pass 0: this place in the list is free
+    uint64_t version;      // FORGET_HELD: a worker may still push the piece
+    bool changed, kept;    // the place is in `changed`; the journal has a piece here
+};
+#define FORGET_HELD UINT64_MAX
+
+// Finished pieces that servers have not forgotten. A piece stays in its place of the list,
+// which has its own row in the journal.
+struct forgets {
+    struct forget *list; // `cap` places; the last of the first `n` is in use
+    uint32_t n, cap, used;
+    uint32_t free_from; // no place before this one is free
+    uint32_t *changed;  // the places whose rows the journal does not have yet
+    uint32_t n_changed, cap_changed;
 };
 
 // The workers that take part in a save: those in the roster of version `roster`, with
@@ -251,9 +263,7 @@ struct scheduler {
     struct buf reports;
     uint32_t state_of; // node id of the driver that got `state`
     uint64_t state_request;
-    struct forget *forgets;
-    uint32_t n_forgets, cap_forgets;
-    bool unsure; // see leases_unsure, at the last tick
+    struct forgets forgets;
     struct cut_of cut;
     uint64_t views_at; // time at which views were sent last; 0: no views are due
 
@@ -320,6 +330,19 @@ bool scheduler_is_guest(const struct scheduler *s, const struct sched_node *n);
     void scheduler_##name##_serve(struct scheduler *s, struct sched_node *n,             \
                                   uint64_t request, const struct msg_##name *m);
 #include "wire/messages.def"
+
+// Pieces that servers may forget (scheduler_forgets.c). scheduler_forgets_room makes room
+// for one more, and returns 0 or TUG_ENOMEM; scheduler_forgets_add uses the room.
+int scheduler_forgets_room(struct scheduler *s);
+void scheduler_forgets_add(struct scheduler *s, uint64_t pass, uint64_t piece);
+// Tells servers to forget the pieces that no worker can push any more.
+void scheduler_forgets_send(struct scheduler *s);
+void scheduler_forgets_free(struct scheduler *s);
+// Restores the list from its rows: makes place i; then, after the last row, counts the
+// pieces; and at last holds them until it is known which pieces the workers have.
+bool scheduler_forgets_make(struct scheduler *s, uint32_t i);
+void scheduler_forgets_restored(struct scheduler *s);
+void scheduler_forgets_hold(struct scheduler *s);
 
 // Defined in scheduler_nodes.c:
 void scheduler_forget_link(struct scheduler *s, struct link *l); // l has closed

@@ -73,6 +73,31 @@ static int keep_row(struct scheduler *s, enum row_kind kind, uint32_t i, bool al
     return add_row(k, kind, i);
 }
 
+// Adds the rows of pieces to be forgotten that have changed, or all of them.
+static int keep_forgets(struct scheduler *s, bool all)
+{
+    struct forgets *f = &s->forgets;
+    bool left_out = !all && bug_in(s->o.bugs, WITHOUT_ROW_FORGETS);
+    uint32_t n = all ? f->n : f->n_changed;
+    for (uint32_t k = 0; k < n && !left_out; k++) {
+        uint32_t i = all ? k : f->changed[k];
+        const struct forget *x = &f->list[i];
+        bool writes = x->msg.pass != 0 || (x->kept && !all);
+        buf_clear(&s->keep->row);
+        if (writes)
+            TRY(scheduler_row_write(s, ROW_FORGETS, i, &s->keep->row));
+        if (writes)
+            TRY(add_row(s->keep, ROW_FORGETS, i));
+    }
+    for (uint32_t k = 0; k < f->n_changed; k++) {
+        struct forget *x = &f->list[f->changed[k]];
+        x->changed = false;
+        x->kept = x->msg.pass != 0;
+    }
+    f->n_changed = 0;
+    return 0;
+}
+
 // Returns whether the changes of these rows are not kept, because of an injected bug.
 static bool left_out(const struct scheduler *s, uint32_t kind, bool all)
 {
@@ -98,10 +123,12 @@ static int collect_rows(struct scheduler *s, bool all)
     struct keep *k = s->keep;
     buf_clear(&k->group);
     for (enum row_kind kind = ROW_META; kind < ROW_KINDS; kind++) {
-        uint32_t n = left_out(s, kind, all) ? 0 : scheduler_rows_count(s, kind);
+        bool skips = kind == ROW_FORGETS || left_out(s, kind, all);
+        uint32_t n = skips ? 0 : scheduler_rows_count(s, kind);
         for (uint32_t i = 0; i < n; i++)
             TRY(keep_row(s, kind, i, all));
     }
+    TRY(keep_forgets(s, all));
     k->collected = s->groups[WIRE_GROUP_WORKERS].completed;
     return leases_rows(s->leases, all, &k->row, add_lease_row, &(struct adding){s, all});
 }

@@ -457,6 +457,8 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
     if (n == NULL)
         return;
     attach(s, n, l);
+    if (n->n.role == WIRE_WORKER)
+        leases_worker_told(s->leases, n->n.id, m->pass, m->piece);
     s->processes[n->process].sign_at = s->now;
     tell_joined(s, n, request);
     if (s->phase == SCHEDULER_ENDING)

@@ -144,6 +144,7 @@ static int restore_work(struct scheduler *s)
         scheduler_moves_count(s, &m->list[i], 1);
     if (s->phase >= SCHEDULER_OVER)
         leases_over(s->leases);
+    scheduler_forgets_restored(s);
     s->views_at = 1; // views were perhaps lost, so they are sent again
     return scheduler_list(s);
 }
@@ -209,6 +210,7 @@ void scheduler_restore_serve(struct scheduler *s)
     // MEMBER_TRY_NS.
     s->rejoin_until = s->now + s->o.dead_timeout_ns + MEMBER_TRY_NS;
     m->planned_at = m->told_at = m->look_at = s->now;
+    scheduler_forgets_hold(s);
     // The previous scheduler may still run, and must not give the same numbers.
     s->session += NUMBERS;
     m->last_id += NUMBERS;

@@ -15,7 +15,7 @@
 #include "cluster/scheduler/scheduler_keep.h"
 
 // Version of the format of rows; a journal with another version is refused.
-enum { FORMAT = 4 };
+enum { FORMAT = 5 };
 
 static void row_err(struct row *r, struct err *e)
 {
@@ -256,22 +256,17 @@ static void row_collected(struct row *r, struct scheduler *s)
     r->n -= r->bad ? 0 : n;
 }
 
-static void row_forgets(struct row *r, struct scheduler *s)
+static void row_forget(struct row *r, struct scheduler *s, uint32_t i)
 {
-    uint32_t n = s->n_forgets;
-    ROW_NUMBER(r, n);
-    if (r->to == NULL)
-        s->n_forgets = 0;
-    for (uint32_t i = 0; i < n && !r->bad; i++) {
-        if (r->to == NULL && scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
-                                            sizeof(*s->forgets)) == NULL) {
-            r->bad = true;
-            return;
-        }
-        ROW_NUMBER(r, s->forgets[i].msg.pass);
-        ROW_NUMBER(r, s->forgets[i].msg.piece);
-        ROW_NUMBER(r, s->forgets[i].version);
-    }
+    struct forget *f = &s->forgets.list[i];
+    ROW_NUMBER(r, f->msg.pass);
+    ROW_NUMBER(r, f->msg.piece);
+    ROW_NUMBER(r, f->version);
+}
+
+static uint32_t forgets(const struct scheduler *s)
+{
+    return s->forgets.n;
 }
 
 // The functions that write and read a kind of row: `only` if the kind has a single row,
@@ -309,7 +304,10 @@ static const struct kind kinds[ROW_KINDS] = {
                   .make = make_node,
                   .bug = WITHOUT_ROW_NODE},
     [ROW_COLLECTED] = {.only = row_collected, .bug = WITHOUT_ROW_COLLECTED},
-    [ROW_FORGETS] = {.only = row_forgets, .bug = WITHOUT_ROW_FORGETS},
+    [ROW_FORGETS] = {.each = row_forget,
+                     .count = forgets,
+                     .make = scheduler_forgets_make,
+                     .bug = WITHOUT_ROW_FORGETS},
 };
 
 enum bug scheduler_row_bug(uint32_t kind)

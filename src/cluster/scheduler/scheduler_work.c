@@ -92,18 +92,13 @@ void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
         answer(s, n, request, 0, NULL);
     if (turn != LEASES_NEXT)
         return;
-    struct forget *f = scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
-                                      sizeof(*f));
-    if (f == NULL)
+    if (scheduler_forgets_room(s) != 0)
         return; // the worker repeats its report
-    f->msg.pass = m->pass;
-    f->msg.piece = (uint64_t)m->file << 40 | m->index;
-    f->version = s->roster.version + s->changed;
     bool may_forget;
     if (leases_done(s->leases, n->n.id, m, &may_forget))
         n->progress_at = s->now;
-    if (!may_forget)
-        s->n_forgets--;
+    if (may_forget)
+        scheduler_forgets_add(s, m->pass, wire_piece(m->file, m->index));
     if (leases_failed(s->leases) == TUG_ENOMEM)
         scheduler_end(s, TUG_EDATA,
                       "the workers' scores of --valid or --test have more bytes than a "
@@ -207,44 +202,6 @@ void scheduler_pass_wanted_serve(struct scheduler *s, struct sched_node *n,
         pass_state(s, n, request, m->pass);
 }
 
-// Returns the newest version of the roster that all living servers have acknowledged.
-static uint64_t known_to_servers(const struct scheduler *s)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct sched_node *n = &s->nodes[i];
-        if (n->n.role == WIRE_SERVER && n->n.alive && n->roster_version < least)
-            least = n->roster_version;
-    }
-    return least;
-}
-
-// After a restart some workers may train on pieces of which this scheduler does not know
-// (leases_unsure). Until each of them has asked for work, or servers know that it is dead,
-// servers forget nothing. Returns whether they must wait.
-static bool holds_forgets(struct scheduler *s)
-{
-    bool unsure = leases_unsure(s->leases);
-    for (uint32_t i = 0; i < s->n_forgets && (unsure || s->unsure); i++)
-        s->forgets[i].version = s->roster.version + s->changed;
-    s->unsure = unsure;
-    return unsure;
-}
-
-static void send_forgets(struct scheduler *s)
-{
-    uint64_t known = known_to_servers(s);
-    uint32_t n = 0;
-    while (n < s->n_forgets && s->forgets[n].version <= known)
-        s->forgets[n++].msg.generation = s->generation;
-    for (uint32_t i = 0; i < s->n_nodes && n > 0; i++)
-        for (uint32_t k = 0; k < n && s->nodes[i].n.role == WIRE_SERVER; k++)
-            scheduler_send(s, s->nodes[i].link, MSG_FORGET, 0, &s->forgets[k].msg);
-    for (uint32_t k = n; k < s->n_forgets && n > 0; k++)
-        s->forgets[k - n] = s->forgets[k];
-    s->n_forgets -= n;
-}
-
 // Sends new views at once. Views are not acknowledged, so the views of the running pass
 // are repeated.
 static uint64_t send_views(struct scheduler *s)
@@ -274,7 +231,6 @@ bool scheduler_over(const struct scheduler *s)
 
 uint64_t scheduler_work_tick(struct scheduler *s)
 {
-    if (!holds_forgets(s) && s->n_forgets > 0)
-        send_forgets(s);
+    scheduler_forgets_send(s);
     return send_views(s);
 }
