@@ -28,7 +28,8 @@ struct session_at {
 };
 
 // The group number of the entry for a whole piece. This entry has the piece's low-water
-// mark in place of a set.
+// mark, and in place of a set the number above all groups that were pushed, so that the
+// piece is forgotten without a look at other pieces.
 #define ALL_GROUPS UINT32_MAX
 
 struct identity {
@@ -43,7 +44,10 @@ struct retries {
     struct sessions sessions;
     char *identities; // the entries: a power of two, of which at most half are used
     size_t stride, n_identities, max_identities;
-    uint64_t over; // all pieces of passes before this one are done
+    uint64_t over;    // all pieces of passes before this one are done
+    uint32_t *tables; // the tables of all pushes with an identity
+    uint32_t n_tables, cap_tables;
+    uint64_t looked; // see retries_looked
 };
 
 int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
@@ -73,6 +77,7 @@ void retries_close(struct retries *r)
     budget_give(r->budget, BUDGET_CLOCKS, r->max_identities * r->stride);
     sessions_fini(&r->sessions);
     mem_free(r->identities);
+    mem_free(r->tables);
     mem_free(r);
 }
 
@@ -212,20 +217,6 @@ static void identity_erase(struct retries *r, size_t gap)
     r->n_identities--;
 }
 
-void retries_forget(struct retries *r, uint64_t pass, uint64_t piece)
-{
-    if (pass > r->over)
-        r->over = pass;
-    for (size_t i = 0; i < r->max_identities && pass != 0;) {
-        const struct identity *x = entry(r->identities, r->stride, i);
-        if (x->id.pass != 0 &&
-            (x->id.pass < pass || (x->id.pass == pass && x->id.piece == piece)))
-            identity_erase(r, i);
-        else
-            i++;
-    }
-}
-
 static size_t index_of(const struct retries *r, const struct identity *x)
 {
     return (size_t)((const char *)x - r->identities) / r->stride;
@@ -242,6 +233,7 @@ static struct retries_id all_groups(const struct retries_id *of)
 static void forget_group(struct retries *r, const struct retries_id *id)
 {
     struct identity *x = identity_place(r->identities, r->stride, r->max_identities, id);
+    r->looked++;
     if (x->id.pass != 0)
         identity_erase(r, index_of(r, x));
 }
@@ -262,11 +254,21 @@ static void forget_groups(struct retries *r, const struct retries_id *mark, uint
             forget_group(r, &id);
         return;
     }
-    for (size_t i = 0; i < r->max_identities;)
+    for (size_t i = 0; i < r->max_identities; r->looked++)
         if (is_below(entry(r->identities, r->stride, i), mark))
             identity_erase(r, i);
         else
             i++;
+}
+
+static int note_table(struct retries *r, uint32_t table)
+{
+    for (uint32_t i = 0; i < r->n_tables; i++)
+        if (r->tables[i] == table)
+            return 0;
+    TRY(mem_room(&r->tables, &r->cap_tables, r->n_tables + 1));
+    r->tables[r->n_tables++] = table;
+    return 0;
 }
 
 // Raises the low-water mark of a piece to the one in the push, and returns the mark that
@@ -275,9 +277,12 @@ static int piece_raise(struct retries *r, const struct retries_id *id,
                        enum wire_space space, uint32_t *ret_low)
 {
     struct retries_id all = all_groups(id);
+    TRY(note_table(r, id->table));
     struct identity *x = identity_make(r, &all, space);
     if (x == NULL)
         return TUG_ENOMEM;
+    if (id->group != ALL_GROUPS && id->group >= x->set[0])
+        x->set[0] = (uint64_t)id->group + 1;
     uint32_t before = x->id.low;
     *ret_low = id->low > before ? id->low : before;
     if (id->low > before) {
@@ -285,6 +290,51 @@ static int piece_raise(struct retries *r, const struct retries_id *id,
         forget_groups(r, &all, before);
     }
     return 0;
+}
+
+// Forgets all pieces of passes before `pass`.
+static void forget_passes(struct retries *r, uint64_t pass)
+{
+    for (size_t i = 0; i < r->max_identities;) {
+        const struct identity *x = entry(r->identities, r->stride, i);
+        r->looked++;
+        if (x->id.pass != 0 && x->id.pass < pass)
+            identity_erase(r, i);
+        else
+            i++;
+    }
+}
+
+static void forget_piece(struct retries *r, struct retries_id *all)
+{
+    const struct identity *x = identity_place(r->identities, r->stride, r->max_identities,
+                                              all);
+    if (x->id.pass == 0)
+        return;
+    uint32_t from = x->id.low, end = (uint32_t)x->set[0];
+    all->low = end;
+    if (end > from)
+        forget_groups(r, all, from);
+    all->low = 0;
+    forget_group(r, all);
+}
+
+void retries_forget(struct retries *r, uint64_t pass, uint64_t piece)
+{
+    struct retries_id all = {.pass = pass, .piece = piece, .group = ALL_GROUPS};
+    if (pass > r->over) {
+        r->over = pass;
+        forget_passes(r, pass);
+    }
+    for (uint32_t i = 0; i < r->n_tables && r->max_identities > 0 && pass != 0; i++) {
+        all.table = r->tables[i];
+        forget_piece(r, &all);
+    }
+}
+
+uint64_t retries_looked(const struct retries *r)
+{
+    return r->looked;
 }
 
 // Returns whether the pass of this push is over, so that all pushes of the pass
@@ -420,12 +470,8 @@ static int put_identity(struct retries *r, uint32_t partition, enum wire_space s
                         const struct retries_id *id)
 {
     uint32_t low = 0;
-    if (id->group == ALL_GROUPS)
-        return piece_raise(r, id, space, &low);
-    struct retries_id all = all_groups(id);
-    if (r->max_identities > 0)
-        low = identity_place(r->identities, r->stride, r->max_identities, &all)->id.low;
-    if (id->group < low)
+    TRY(piece_raise(r, id, space, &low));
+    if (id->group == ALL_GROUPS || id->group < low)
         return 0;
     struct identity *x = identity_make(r, id, space);
     if (x == NULL)

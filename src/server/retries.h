@@ -89,6 +89,9 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
 // passes, from the slower of two workers that trained on one piece, count as applied.
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
+// For tests: the number of entries of pieces at which the calls so far have looked in order
+// to forget some.
+uint64_t retries_looked(const struct retries *r);
 
 // Returns the sessions that have records.
 const struct sessions *retries_sessions(const struct retries *r);

@@ -218,6 +218,38 @@ static void test_long_piece(void **state)
     retries_close(r);
 }
 
+// A server forgets a piece without a look at the other pieces, whose number may be large
+// when the scheduler has held FORGET for a while. Only the first piece of a new pass costs a
+// look at all.
+static void test_forget_looks_at_one_piece(void **state)
+{
+    (void)state;
+    enum { MANY = 3000, FLIGHT = 4 };
+    struct retries *r;
+    struct retries_push p;
+    struct err e = {0};
+    uint64_t number = 0;
+    assert_int_equal(retries_open(&r, 3, NULL, NULL), 0);
+    struct retries_id id = {.pass = 1};
+    for (id.piece = 0; id.piece < MANY; id.piece++)
+        for (id.table = 1; id.table <= TABLES; id.table++)
+            for (id.group = 0; id.group < FLIGHT; id.group++) {
+                assert_int_equal(begin_group(r, ++number, &id, &p, &e), 0);
+                retries_note(&p, 3);
+            }
+    retries_forget(r, 1, 0);
+    uint64_t before = retries_looked(r);
+    for (uint64_t piece = 1; piece < MANY; piece++)
+        retries_forget(r, 1, piece);
+    assert_int_equal(retries_looked(r) - before, (MANY - 1) * TABLES * (FLIGHT + 1));
+    for (id.piece = 0; id.piece < MANY; id.piece += 100)
+        for (id.table = 1, id.group = 0; id.group < FLIGHT; id.group++) {
+            assert_int_equal(begin_group(r, ++number, &id, &p, &e), 0);
+            assert_false(retries_applied(&p, 3));
+        }
+    retries_close(r);
+}
+
 // When a piece of pass 3 is done, all pushes of pass 2 were applied, and a late
 // push of pass 2 takes no memory. A shard that takes over a partition also
 // knows that pass 2 is over.
@@ -325,9 +357,13 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model),      cmocka_unit_test(test_window),
-        cmocka_unit_test(test_long_piece), cmocka_unit_test(test_old_pass),
-        cmocka_unit_test(test_move),       cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_long_piece),
+        cmocka_unit_test(test_forget_looks_at_one_piece),
+        cmocka_unit_test(test_old_pass),
+        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Finished pieces of which servers may forget who has pushed which batches.
+// Finished pieces: for each of them, servers remember which pushes they have applied, until
+// the scheduler tells them to forget the piece.
 //
 // A server may forget a piece once no more of its pushes can come. So FORGET waits until
 // all servers have a roster that lists the deaths from before the piece was done. After a
