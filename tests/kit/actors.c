@@ -326,7 +326,8 @@ static void list_others(struct actor *a, struct buf *to)
         if (r->moves[i].to != member_id(a->m) || one.move == a->move ||
             (a->some && !goes_on(a, one.move)))
             continue;
-        assert_int_equal(wire_put_moving(to, &one), 0);
+        if (wire_put_moving(to, &one) != 0)
+            return; // memory is out: it reports fewer moves
         n++;
     }
 }
@@ -368,8 +369,7 @@ static void take_partition(struct actor *a)
         .code = a->fails_with,
         .why = wire_text(a->fails_with != 0 ? "its own reason" : ""),
         .others = {others.data, (uint32_t)others.len}};
-    a->telling = true;
-    assert_int_equal(member_ask(a->m, MSG_MOVE_SAYS, &m, on_move_said, a), 0);
+    a->telling = member_ask(a->m, MSG_MOVE_SAYS, &m, on_move_said, a) == 0;
     buf_free(&others);
 }
 

@@ -34,6 +34,10 @@ static int check_options(const struct scheduler_options *o, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "2^%u partitions are more than the 2^%d that a table can have",
                        o->partition_bits, ROSTER_MAX_PARTITION_BITS);
+    if (o->replicas > CHAINS_MAX_REPLICAS)
+        return err_set(e, TUG_EUSAGE,
+                       "%u replicas are more than the %d that a partition can have",
+                       o->replicas, CHAINS_MAX_REPLICAS);
     return 0;
 }
 
@@ -51,7 +55,7 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
     s->roster.servers = o->servers;
     s->roster.workers = o->workers;
     s->roster.partition_bits = o->partition_bits;
-    s->roster.replicas = 1;
+    s->roster.replicas = s->o.replicas = o->replicas > 0 ? o->replicas : 1;
     int rc = leases_open(&s->leases, e);
     if (rc == 0)
         leases_set_bugs(s->leases, o->bugs);

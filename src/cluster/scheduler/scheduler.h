@@ -10,8 +10,9 @@
 // LEAVE and the node has not come back with its ticket, or no heartbeat of its process
 // has arrived. The leases of a dead worker go to other workers. Its session is over:
 // servers refuse its messages, so that each of its last pushes is applied once or not at
-// all. If a server that owned partitions dies, the run cannot continue (there are no
-// spares yet): all nodes get STOP, which names the lost partitions.
+// all. If a server dies, the next member of the chain of each partition becomes its owner
+// (scheduler_chains.c). If a partition has no other member, as without replicas, the run
+// cannot continue: all nodes get STOP, which names the lost partitions.
 //
 // Servers may join later (`late` in JOIN), and may be drained (DRAIN, or a signal): their
 // partitions then move one by one (scheduler_plan.c, scheduler_moves.c). A server without
@@ -41,6 +42,7 @@ struct scheduler_options {
     uint64_t cluster;          // hash of the cluster's name, as in msg_hello
     uint32_t servers, workers; // number of processes of each role
     uint32_t partition_bits;
+    uint32_t replicas;          // number of loops that hold a partition; 0: 1
     uint64_t gather_timeout_ns; // time limit for all nodes to join; after it, the nodes
                                 // get STOP with the names of the missing nodes
     uint64_t dead_timeout_ns;   // time without a sign of life after which a node is dead

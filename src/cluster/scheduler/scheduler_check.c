@@ -291,13 +291,42 @@ static void partition_has_its_server(const struct scheduler *s, uint32_t partiti
     }
 }
 
-// A move goes from the owner to another living server. Each partition has at most one
-// move, and an owner hands over partitions to one target at a time.
+// The members of a chain are different living servers, at most one more than there are
+// replicas. A chain that is not the planned one has a next step.
+static void chain_is_possible(const struct scheduler *s, int space, uint32_t partition)
+{
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    uint32_t n = roster_chain(&s->roster, (enum wire_space)space, partition, chain);
+    for (uint32_t i = 1; i < n; i++) {
+        const struct roster_node *x = roster_find(&s->roster, chain[i]);
+        assert(x != NULL && x->role == WIRE_SERVER && (x->alive || s->changed));
+        for (uint32_t k = 0; k < i; k++)
+            assert(chain[k] != chain[i]);
+    }
+    if (s->phase != SCHEDULER_RUNNING || s->broken || s->moving.wanted[0] == NULL ||
+        s->moving.plan_again || scheduler_chain_is_settled(s, space, partition))
+        return;
+    assert(scheduler_chain_fills(s, space, partition) != 0 ||
+           scheduler_chain_leaves(s, space, partition) != 0);
+}
+
+static void check_partition(const struct scheduler *s, uint32_t partition)
+{
+    partition_has_its_server(s, partition);
+    for (int space = 0; space < WIRE_SPACES && scheduler_has_chains(s); space++)
+        chain_is_possible(s, space, partition);
+}
+
+// A move goes from the owner, or the last member of the chain, to another living
+// server. Each partition has at most one move, and an owner hands over partitions to
+// one target at a time.
 static void move_is_possible(const struct scheduler *s, const struct move *x)
 {
     const struct sched_node *to = NULL;
     assert(!x->over && x->id > 0 && x->id <= s->moving.last_id);
-    assert(x->from == s->roster.owners[x->space][x->partition] && x->from != x->to);
+    assert(x->from == roster_tail(&s->roster, x->space, x->partition));
+    assert(!roster_is_member(&s->roster, x->space, x->partition, x->to));
+    assert(!x->handing || !scheduler_has_chains(s));
     assert(x->heard <= s->now && x->grown <= s->now);
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].used && s->nodes[i].n.id == x->to)
@@ -319,12 +348,14 @@ static uint32_t in_flight(const struct scheduler *s, uint32_t id)
     return n;
 }
 
-// While a hold is granted, no partition is handed over, and the epoch does not change.
+// While a hold is granted, no partition is handed over. Without replicas, the epoch does not
+// change; with replicas, chains may get or lose members.
 static void hold_holds(const struct scheduler *s, const struct sched_node *n)
 {
     assert(!n->held || n->holds);
     assert(!n->held || n->n.alive);
-    assert(!n->held || s->roster.epoch == s->moving.held_epoch);
+    assert(!n->held || scheduler_has_chains(s) ||
+           s->roster.epoch == s->moving.held_epoch);
     for (uint32_t i = 0; i < s->moving.n && n->held; i++)
         assert(!s->moving.list[i].handing);
 }
@@ -358,7 +389,9 @@ static void moves_hold(const struct scheduler *s)
          space < WIRE_SPACES && s->moving.wanted[0] != NULL && !s->moving.plan_again;
          space++)
         for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
-            left += s->moving.wanted[space][p] != s->roster.owners[space][p];
+            left += scheduler_has_chains(s)
+                        ? !scheduler_chain_is_settled(s, space, p)
+                        : s->moving.wanted[space][p] != s->roster.owners[space][p];
     assert(s->moving.plan_again || left == s->moving.left);
 }
 
@@ -373,10 +406,13 @@ static void encoded_roster_holds(const struct scheduler *s)
     assert(x->msg.version <= s->roster.version && x->msg.epoch <= s->roster.epoch);
     assert(x->msg.nodes.data == x->nodes.data);
     assert(x->msg.nodes.n + x->msg.moves.n == x->nodes.len);
-    assert(x->msg.owners.data == x->owners.data && x->msg.owners.n == x->owners.len);
-    size_t partitions = roster_partitions(&s->roster);
-    assert(x->owners.len ==
-           (x->msg.epoch != 0 ? WIRE_SPACES * partitions * sizeof(uint32_t) : 0));
+    assert(x->msg.owners.data == x->owners.data);
+    assert(x->msg.owners.n + x->msg.backups.n == x->owners.len);
+    size_t ids = x->msg.epoch != 0 ? WIRE_SPACES * roster_partitions(&s->roster) : 0;
+    assert(x->msg.owners.n == ids * sizeof(uint32_t));
+    if (scheduler_has_chains(s))
+        ids += ids * s->roster.replicas;
+    assert(x->owners.len == ids * sizeof(uint32_t));
 }
 
 // There is a placement if and only if the run has begun. Once the run's end is decided,
@@ -475,7 +511,7 @@ static void check_one(const struct scheduler *s)
         rank_is_its_own(s, (uint32_t)(turn % s->n_processes));
     }
     if (s->roster.epoch != 0)
-        partition_has_its_server(s, (uint32_t)turn & (roster_partitions(&s->roster) - 1));
+        check_partition(s, (uint32_t)turn & (roster_partitions(&s->roster) - 1));
 }
 
 void scheduler_check(struct scheduler *s)

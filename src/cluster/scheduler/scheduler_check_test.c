@@ -263,6 +263,31 @@ static const struct broken with_journal[] = {
     {"journal_has_no_other_rows", break_kept_rows},
 };
 
+static void break_members(void)
+{
+    struct roster *r = &w.s->roster;
+    uint32_t *backups = r->backups[WIRE_SPACE_SPARSE] + (size_t)3 * r->replicas;
+    backups[1] = backups[0];
+}
+
+// Plans the present members in the other order, to which no step leads.
+static void break_steps(void)
+{
+    struct roster *r = &w.s->roster;
+    assert_int_equal(scheduler_plan_make_room(w.s), 0);
+    for (int space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < roster_partitions(r); p++) {
+            w.s->moving.wanted[space][2 * p] = r->backups[space][2 * p];
+            w.s->moving.wanted[space][2 * p + 1] = r->owners[space][p];
+        }
+    scheduler_plan_count(w.s);
+}
+
+static const struct broken with_replicas[] = {
+    {"chain_is_possible", break_members},
+    {"chain_is_possible", break_steps},
+};
+
 static const struct broken all[] = {
     {"counts_have_room", break_room},
     {"free_place_is_empty", break_free_place},
@@ -324,11 +349,24 @@ static void test_invariants_of_a_journal_can_fail(void **state)
     journals_free(&journal);
 }
 
+static void test_invariants_of_chains_can_fail(void **state)
+{
+    (void)state;
+    struct scheduler_options o = world_options(3, 2);
+    o.replicas = 2;
+    world_open(&w, 1, &o);
+    guest_add_all(3, 2, true);
+    expect_all_broken(with_replicas, sizeof(with_replicas) / sizeof(*with_replicas),
+                      check);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_invariant_can_fail),
         cmocka_unit_test(test_invariants_of_a_journal_can_fail),
+        cmocka_unit_test(test_invariants_of_chains_can_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

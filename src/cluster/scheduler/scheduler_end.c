@@ -134,10 +134,10 @@ static void server_lost(struct scheduler *s, const struct sched_node *n)
     char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], why[ERR_TEXT_MAX];
     list_partitions(s, n, list, sizeof(list));
     snprintf(why, sizeof(why),
-             "%s was lost with partitions %s of %u, which have no replica; --resume "
+             "%s was lost with partitions %s of %u, which have no %sreplica; --resume "
              "continues from the last save, if there is one",
              scheduler_name(n, name), list[0] != 0 ? list : "none",
-             roster_partitions(&s->roster));
+             roster_partitions(&s->roster), scheduler_has_chains(s) ? "other " : "");
     scheduler_end(s, TUG_EIO, why);
 }
 
@@ -265,7 +265,7 @@ static void left_failing(struct scheduler *s, const struct sched_node *n,
 static bool may_end_all(const struct scheduler *s, const struct sched_node *n)
 {
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
-        return scheduler_owns(s, n);
+        return scheduler_is_needed(s, n);
     return n->n.role != WIRE_DRIVER || n->drives ||
            wire_may(MSG_STOP, van_trust(s->van, n->link).role);
 }

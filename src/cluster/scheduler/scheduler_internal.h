@@ -6,6 +6,7 @@
 #define TUG_CLUSTER_SCHEDULER_SCHEDULER_INTERNAL_H
 
 #include "base/buf.h"
+#include "cluster/chains.h"
 #include "cluster/leases/leases.h"
 #include "cluster/proof.h"
 #include "cluster/scheduler/collect.h"
@@ -118,7 +119,8 @@ struct sched_node {
 };
 
 // The move of a partition. The owner does not change before the target has all data of
-// the partition.
+// the partition. If partitions have replicas, each move fills a loop, which becomes a
+// member of the partition's chain; `from` is the last member.
 struct move {
     uint64_t id;
     enum wire_space space;
@@ -140,15 +142,16 @@ struct moving {
     struct move *list; // sorted by space and partition
     uint32_t n, cap;
     uint64_t last_id;
-    // The planned owner of each partition, and the failed moves of each partition; NULL
-    // before the first plan.
+    // The planned chain of each partition (`replicas` ids, 0 after the last one; without
+    // replicas, the planned owner), and the failed moves of each partition; NULL before
+    // the first plan.
     uint32_t *wanted[WIRE_SPACES];
     struct retry *retries[WIRE_SPACES];
     bool plan_again; // a plan is due, but could not be made for lack of memory
     bool even;       // the plan that is due divides partitions evenly
     char why[ROSTER_NAME_MAX + 32]; // reason of the newest plan
     uint64_t look_at;               // time at which further moves may begin
-    uint64_t left; // the number of partitions whose owner is not the planned one
+    uint64_t left; // the number of partitions whose chain is not the planned one
     uint64_t done, failed;
     // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
@@ -156,7 +159,7 @@ struct moving {
     // longest time for which a partition was not served.
     uint64_t longest_stop_ns;
     uint64_t told_at;    // time at which the progress of the moves was last logged
-    uint64_t version;    // version of the roster with the newest change of an owner
+    uint64_t version;    // version of the roster with the newest change of a chain
     uint64_t held_epoch; // the placement's epoch when a hold was last granted
 };
 
@@ -249,7 +252,7 @@ struct scheduler {
     bool changed; // the node table has changed since the roster was made
     uint64_t listed_at;
     uint64_t room_at; // no roster is sent before this time
-    bool broken;      // a server has died, so that some partitions have no owner
+    bool broken;      // servers have died, so that some partitions have no owner
 
     struct moving moving;
 
@@ -433,6 +436,33 @@ void scheduler_moving_free(struct scheduler *s);
 // requested it, and the peer's address.
 void scheduler_note_admin(struct scheduler *s, uint8_t kind, const char *who,
                           enum wire_role role, const char *from, const char *what);
+
+// Defined in scheduler_chains.c, for partitions with replicas:
+bool scheduler_has_chains(const struct scheduler *s); // partitions have replicas
+// Adds backups to the first placement of a space, whose owners are known. Returns 0 or
+// TUG_ENOMEM.
+int scheduler_chains_place(struct scheduler *s, int space);
+// Copies the present chains of a space, as the planned ones are stored.
+void scheduler_chains_copy(const struct scheduler *s, int space, uint32_t *ret);
+// Orders the planned chains of a space so that steps lead to them.
+void scheduler_chains_order(struct scheduler *s, int space);
+// Plans the chains of a space. Returns 0 or TUG_ENOMEM.
+int scheduler_chains_plan(struct scheduler *s, int space, struct chains_faults *ret);
+// Returns whether the chain of a partition is the planned one.
+bool scheduler_chain_is_settled(const struct scheduler *s, int space, uint32_t partition);
+// Returns the id of the member that leaves next, or of the loop that is filled next; 0:
+// none. A partition never has both.
+uint32_t scheduler_chain_leaves(const struct scheduler *s, int space, uint32_t partition);
+uint32_t scheduler_chain_fills(const struct scheduler *s, int space, uint32_t partition);
+// Lets members leave chains in which other members have taken their places.
+void scheduler_chains_settle(struct scheduler *s);
+// Appends the target of a move to the chain of its partition. The caller begins an epoch.
+void scheduler_chain_append(struct scheduler *s, const struct move *x);
+// Removes a server that has died or left from all chains with other members.
+void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n);
+// Returns whether a node is in the chain of a partition; whether it is the only member.
+bool scheduler_is_member(const struct scheduler *s, const struct sched_node *n);
+bool scheduler_is_needed(const struct scheduler *s, const struct sched_node *n);
 
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);

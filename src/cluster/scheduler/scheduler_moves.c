@@ -131,6 +131,10 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
 {
     uint32_t from = s->roster.owners[space][partition];
     uint32_t to = s->moving.wanted[space][partition];
+    if (scheduler_has_chains(s)) {
+        from = roster_tail(&s->roster, (enum wire_space)space, partition);
+        to = scheduler_chain_fills(s, space, partition);
+    }
     const struct sched_node *target = scheduler_node_of(s, to);
     uint64_t at = s->moving.retries[space][partition].at;
     if (is_on_its_way(s, space, partition) || !has_turn(s, target) ||
@@ -158,13 +162,17 @@ void scheduler_moves_begin(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     uint32_t partitions = roster_partitions(&s->roster);
-    uint64_t left = m->left;
+    bool chains = scheduler_has_chains(s);
     m->look_at = VAN_NEVER;
+    if (chains)
+        scheduler_chains_settle(s);
+    uint64_t left = m->left;
     if (is_wanted(s))
         return; // these moves begin when the hold ends
     for (int space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < partitions && left > 0 && m->n < MOVES_MAX; p++) {
-            if (s->roster.owners[space][p] == m->wanted[space][p])
+            if (chains ? scheduler_chain_is_settled(s, space, p)
+                       : s->roster.owners[space][p] == m->wanted[space][p])
                 continue;
             left--;
             m->look_at = clock_earlier(m->look_at, begin_one(s, space, p));
@@ -192,12 +200,14 @@ static const char *move_describe(struct scheduler *s, const struct move *x,
     return to;
 }
 
-// Gives a move up: its partition keeps its owner, in the same epoch.
+// Gives a move up: its partition keeps its owner and backups, in the same epoch.
 static void move_give_up(struct scheduler *s, struct move *x, const char *why)
 {
     char text[ERR_TEXT_MAX];
     s->moving.failed++;
-    scheduler_say(s, "the move of %s was given up: %s", move_describe(s, x, text), why);
+    scheduler_say(s, "the %s of %s was given up: %s",
+                  scheduler_has_chains(s) ? "copy" : "move", move_describe(s, x, text),
+                  why);
     scheduler_note(s, "move", "scheduler", text);
     scheduler_move_take_out(s, x);
 }
@@ -244,7 +254,10 @@ void scheduler_moves_sift(struct scheduler *s)
     struct moving *m = &s->moving;
     for (uint32_t i = m->n; i-- > 0;) {
         struct move *x = &m->list[i];
-        if (m->wanted[x->space][x->partition] != x->to)
+        uint32_t to = scheduler_has_chains(s)
+                          ? scheduler_chain_fills(s, x->space, x->partition)
+                          : m->wanted[x->space][x->partition];
+        if (to != x->to)
             move_give_up(s, x, m->why);
     }
 }
@@ -270,9 +283,9 @@ void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n)
         if (m->list[i].from == n->n.id || m->list[i].to == n->n.id)
             move_give_up(s, &m->list[i], why);
     // A process with several loops leaves loop by loop. Until the last one has gone, a new
-    // plan is needed only if partitions were to move to this loop.
+    // plan is needed only if partitions were to move to this loop, or chains have lost it.
     bool last = s->processes[n->process].here == 0;
-    if (!s->broken && (last || is_target(s, n->n.id)))
+    if (!s->broken && (last || scheduler_has_chains(s) || is_target(s, n->n.id)))
         (void)scheduler_plan(s, false, why);
 }
 
@@ -283,8 +296,8 @@ static void move_fail_silent(struct scheduler *s, struct move *x)
         snprintf(why, sizeof(why), "the hand-over made no progress for %" PRIu64 " s",
                  (uint64_t)(HAND_OVER_NS / SECOND_NS));
     else
-        snprintf(why, sizeof(why),
-                 "its new owner sent nothing about it for %" PRIu64 " s",
+        snprintf(why, sizeof(why), "its new %s sent nothing about it for %" PRIu64 " s",
+                 scheduler_has_chains(s) ? "replica" : "owner",
                  (uint64_t)(SILENT_NS / SECOND_NS));
     scheduler_move_fail(s, x, TUG_EIO, why);
 }

@@ -44,11 +44,15 @@ int scheduler_plan_make_room(struct scheduler *s)
     size_t partitions = roster_partitions(&s->roster);
     for (int space = 0; space < WIRE_SPACES; space++) {
         if (m->wanted[space] == NULL) {
-            m->wanted[space] = mem_array(partitions, sizeof(*m->wanted[space]));
+            m->wanted[space] = mem_array(partitions * s->roster.replicas,
+                                         sizeof(*m->wanted[space]));
             if (m->wanted[space] == NULL)
                 return TUG_ENOMEM;
-            memcpy(m->wanted[space], s->roster.owners[space],
-                   partitions * sizeof(*m->wanted[space]));
+            if (scheduler_has_chains(s))
+                scheduler_chains_copy(s, space, m->wanted[space]);
+            else
+                memcpy(m->wanted[space], s->roster.owners[space],
+                       partitions * sizeof(*m->wanted[space]));
         }
         if (m->retries[space] == NULL)
             m->retries[space] = mem_zalloc(partitions * sizeof(*m->retries[space]));
@@ -58,10 +62,30 @@ int scheduler_plan_make_room(struct scheduler *s)
     return 0;
 }
 
+// Plans chains, and logs how many of them lack members for want of servers.
+static int plan_chains(struct scheduler *s)
+{
+    struct chains_faults faults;
+    uint64_t shorter = 0;
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        TRY(scheduler_chains_plan(s, space, &faults));
+        shorter += faults.shorter;
+    }
+    if (shorter > 0)
+        scheduler_say(s,
+                      "placement: %" PRIu64
+                      " partition%s fewer than %u replicas, because "
+                      "there are too few servers; start more with --join",
+                      shorter, shorter == 1 ? " has" : "s have", s->roster.replicas);
+    return 0;
+}
+
 static int plan_spaces(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     TRY(scheduler_plan_make_room(s));
+    if (scheduler_has_chains(s))
+        return plan_chains(s);
     struct placement_loop *loops = mem_array(s->n_nodes, sizeof(*loops));
     int rc = loops != NULL ? 0 : TUG_ENOMEM;
     for (int space = 0; space < WIRE_SPACES && rc == 0; space++) {
@@ -83,7 +107,9 @@ void scheduler_plan_count(struct scheduler *s)
     m->left = 0;
     for (int space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
-            m->left += m->wanted[space][p] != s->roster.owners[space][p];
+            m->left += scheduler_has_chains(s)
+                           ? !scheduler_chain_is_settled(s, space, p)
+                           : m->wanted[space][p] != s->roster.owners[space][p];
 }
 
 // Makes the plan. If memory is out, plan_tick tries again.
@@ -100,8 +126,9 @@ static int plan(struct scheduler *s)
     if (m->left == 0)
         return 0;
     char text[OPERATION_TEXT];
-    snprintf(text, sizeof(text), "%" PRIu64 " partition%s to move, because %s", m->left,
-             m->left == 1 ? " has" : "s have", m->why);
+    snprintf(text, sizeof(text), "%" PRIu64 " partition%s %s, because %s", m->left,
+             m->left == 1 ? " has" : "s have",
+             scheduler_has_chains(s) ? "to get other replicas" : "to move", m->why);
     scheduler_say(s, "placement: %s", text);
     scheduler_note(s, "placement", "scheduler", text);
     return 0;
@@ -277,7 +304,7 @@ static bool is_empty(const struct scheduler *s, uint32_t process)
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const struct sched_node *n = &s->nodes[i];
         if (n->used && n->process == process &&
-            (n->in_flight > 0 || scheduler_owns(s, n)))
+            (n->in_flight > 0 || scheduler_is_member(s, n)))
             return false;
     }
     return true;

@@ -28,14 +28,16 @@ struct report {
 static void all_done(struct scheduler *s)
 {
     const struct moving *m = &s->moving;
-    char text[OPERATION_TEXT];
-    snprintf(
-        text, sizeof(text),
-        "%" PRIu64
-        " partition%s moved in %.1f s, %.1f MB, each stopped %.0f ms at most, because %s",
-        m->since_plan, m->since_plan == 1 ? " has" : "s have",
-        (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
-        (double)m->longest_stop_ns * 1e-6, m->why);
+    char text[4 * OPERATION_TEXT], stop[64] = "";
+    if (!scheduler_has_chains(s))
+        snprintf(stop, sizeof(stop), ", each stopped %.0f ms at most",
+                 (double)m->longest_stop_ns * 1e-6);
+    snprintf(text, sizeof(text),
+             "%" PRIu64 " partition%s %s in %.1f s, %.1f MB%s, because %s", m->since_plan,
+             m->since_plan == 1 ? " has" : "s have",
+             scheduler_has_chains(s) ? "been copied" : "moved",
+             (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
+             stop, m->why);
     scheduler_say(s, "placement: %s", text);
     scheduler_note(s, "placement", "scheduler", text);
 }
@@ -48,28 +50,38 @@ static void tell_progress(struct scheduler *s)
     if (s->now < m->told_at + SECOND_NS)
         return;
     m->told_at = s->now;
-    scheduler_say(s, "placement: %" PRIu64 " of %" PRIu64 " partitions have moved",
-                  m->since_plan, m->since_plan + m->left);
+    if (scheduler_has_chains(s))
+        scheduler_say(s,
+                      "placement: %" PRIu64 " partitions have been copied, and %" PRIu64
+                      " are left",
+                      m->since_plan, m->left);
+    else
+        scheduler_say(s, "placement: %" PRIu64 " of %" PRIu64 " partitions have moved",
+                      m->since_plan, m->since_plan + m->left);
 }
 
-// Notes that the partition of x belongs to its new owner.
+// Notes that the partition of x belongs to its new owner, or has the new backup.
 static void has_moved(struct scheduler *s, struct move *x)
 {
     struct moving *m = &s->moving;
-    assert(x->handing && s->roster.owners[x->space][x->partition] == x->from);
-    s->roster.owners[x->space][x->partition] = x->to;
+    if (scheduler_has_chains(s)) {
+        scheduler_chain_append(s, x);
+    } else {
+        assert(x->handing && s->roster.owners[x->space][x->partition] == x->from);
+        s->roster.owners[x->space][x->partition] = x->to;
+        if (s->now - x->handed_at > m->longest_stop_ns)
+            m->longest_stop_ns = s->now - x->handed_at;
+        m->left--;
+    }
     m->retries[x->space][x->partition] = (struct retry){0};
     scheduler_node_of(s, x->to)->moves = (struct retry){0};
     m->done++;
     m->since_plan++;
     m->bytes_since_plan += x->bytes;
-    if (s->now - x->handed_at > m->longest_stop_ns)
-        m->longest_stop_ns = s->now - x->handed_at;
-    m->left--;
 }
 
-// Makes the target the owner of all reported partitions, in one epoch. Returns false if
-// memory is out; the target will report again.
+// Makes the target the owner, or the last backup, of all reported partitions, in one
+// epoch. Returns false if memory is out; the target will report again.
 static bool arrive(struct scheduler *s)
 {
     struct moving *m = &s->moving;
@@ -145,17 +157,20 @@ static bool owner_is_busy(const struct scheduler *s, const struct move *x)
 }
 
 // Lets the owners of the reported partitions hand them over now. A partition that must
-// wait does not delay the others. Returns the answer to the report.
+// wait does not delay the others. A backup is filled without a hand-over. Returns the
+// answer to the report.
 static uint64_t hand_over(struct scheduler *s, uint32_t n_reported)
 {
     struct moving *m = &s->moving;
     uint64_t some = 0, all = ((uint64_t)1 << n_reported) - 1;
+    bool fills = scheduler_has_chains(s);
     for (uint32_t i = 0; i < m->n; i++) {
         struct move *x = &m->list[i];
-        if (!x->reported || (!x->handing && (is_held(s, x) || owner_is_busy(s, x))))
+        if (!x->reported ||
+            (!fills && !x->handing && (is_held(s, x) || owner_is_busy(s, x))))
             continue;
         some |= (uint64_t)1 << x->place;
-        if (x->handing)
+        if (fills || x->handing)
             continue;
         x->handing = true;
         x->grown = x->handed_at = s->now;
@@ -222,7 +237,7 @@ static bool hear_arrived(struct scheduler *s)
     bool some = false;
     for (uint32_t i = m->n; i-- > 0;) {
         struct move *x = &m->list[i];
-        if (x->reported && !x->handing)
+        if (x->reported && !x->handing && !scheduler_has_chains(s))
             scheduler_move_fail(s, x, TUG_EINTERNAL,
                                 "the partition arrived before it was handed over");
         else

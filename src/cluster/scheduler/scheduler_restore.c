@@ -36,6 +36,8 @@ static int check_same(const struct scheduler *s, const struct scheduler_options 
         return differs("--workers", s->o.workers, o->workers, e);
     if (s->o.partition_bits != o->partition_bits)
         return differs("bits of partitions", s->o.partition_bits, o->partition_bits, e);
+    if (s->o.replicas != s->roster.replicas)
+        return differs("replicas", s->o.replicas, s->roster.replicas, e);
     return 0;
 }
 
@@ -101,9 +103,57 @@ static const char *odd_move(struct scheduler *s, const struct move *x)
 {
     if (scheduler_node_of(s, x->from) == NULL || scheduler_node_of(s, x->to) == NULL)
         return "a move's source or target is not in the list of nodes";
-    if (s->roster.epoch == 0 || s->roster.owners[x->space][x->partition] != x->from)
-        return "a move's source does not own the partition";
+    if (s->roster.epoch == 0 ||
+        roster_tail(&s->roster, x->space, x->partition) != x->from)
+        return scheduler_has_chains(s)
+                   ? "a move's source is not the last replica of the partition"
+                   : "a move's source does not own the partition";
+    if (scheduler_has_chains(s) &&
+        roster_is_member(&s->roster, x->space, x->partition, x->to))
+        return "a move's target is a replica of the partition already";
     return NULL;
+}
+
+// Returns whether the ids differ from each other, and zeros follow the last one.
+static bool is_chain(const uint32_t *ids, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (ids[i] != 0 && (ids[k] == 0 || ids[k] == ids[i]))
+                return false;
+    return true;
+}
+
+static const char *odd_chain(struct scheduler *s, int space, uint32_t partition)
+{
+    const struct roster *r = &s->roster;
+    const uint32_t *ids = r->backups[space] + (size_t)partition * r->replicas;
+    if (!is_chain(ids, r->replicas))
+        return "a partition has the same replica twice";
+    for (uint32_t i = 0; i < r->replicas && ids[i] != 0; i++) {
+        const struct sched_node *n = scheduler_node_of(s, ids[i]);
+        if (n == NULL || n->n.role != WIRE_SERVER || !n->n.alive ||
+            ids[i] == r->owners[space][partition])
+            return "a replica of a partition is not a living server of its own";
+    }
+    ids = s->moving.wanted[space];
+    if (ids == NULL)
+        return NULL;
+    ids += (size_t)partition * r->replicas;
+    return ids[0] != 0 && is_chain(ids, r->replicas) ? NULL
+                                                     : "the plan of replicas is odd";
+}
+
+static const char *odd_chains(struct scheduler *s)
+{
+    const char *odd = NULL;
+    for (int space = 0; space < WIRE_SPACES && odd == NULL; space++) {
+        if (s->roster.backups[space] == NULL)
+            return "the replicas of partitions are missing";
+        for (uint32_t p = 0; p < roster_partitions(&s->roster) && odd == NULL; p++)
+            odd = odd_chain(s, space, p);
+    }
+    return odd;
 }
 
 // Returns the contradiction in the restored state, or NULL if there is none.
@@ -115,6 +165,8 @@ static const char *odd_state(struct scheduler *s)
     for (int space = 0; space < WIRE_SPACES && odd == NULL; space++)
         if (s->roster.epoch != 0 && s->roster.owners[space] == NULL)
             odd = "the placement is missing";
+    if (odd == NULL && scheduler_has_chains(s) && s->roster.epoch != 0)
+        odd = odd_chains(s);
     for (uint32_t i = 0; i < s->moving.n && odd == NULL; i++)
         odd = odd_move(s, &s->moving.list[i]);
     if (odd == NULL && s->roster.epoch == 0 &&
@@ -138,6 +190,8 @@ static int restore_work(struct scheduler *s)
     }
     if (s->roster.epoch != 0 && (m->wanted[0] != NULL || m->wanted[1] != NULL)) {
         TRY(scheduler_plan_make_room(s));
+        for (int space = 0; space < WIRE_SPACES && scheduler_has_chains(s); space++)
+            scheduler_chains_order(s, space);
         scheduler_plan_count(s);
     }
     for (uint32_t i = 0; i < m->n; i++)

@@ -47,8 +47,8 @@ static uint32_t list_moves(const struct scheduler *s, struct roster_move *ret)
     for (uint32_t i = 0; i < s->moving.n; i++) {
         const struct move *x = &s->moving.list[i];
         if (!x->over)
-            ret[n++] = (struct roster_move){
-                .id = x->id, .space = x->space, .partition = x->partition, .to = x->to};
+            ret[n++] = (struct roster_move){x->id, x->space, x->partition, x->to,
+                                            scheduler_has_chains(s)};
     }
     return n;
 }
@@ -143,7 +143,7 @@ static int place_space(struct scheduler *s, int space)
     }
     mem_free(s->roster.owners[space]);
     s->roster.owners[space] = owners;
-    return 0;
+    return scheduler_has_chains(s) ? scheduler_chains_place(s, space) : 0;
 }
 
 // Computes the first placement from the current node table. Later placements differ from
@@ -242,6 +242,9 @@ void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link l
         scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
         return;
     }
+    // A chain may have changed since the roster was made.
+    if (scheduler_has_chains(s) && s->changed && scheduler_list(s) != 0)
+        return;
     if (n != NULL)
         n->roster_at = s->now;
     struct encoded_roster *x = scheduler_has_room(s, link) ? encoded(s) : NULL;

@@ -15,7 +15,7 @@
 #include "cluster/scheduler/scheduler_keep.h"
 
 // Version of the format of rows; a journal with another version is refused.
-enum { FORMAT = 5 };
+enum { FORMAT = 6 };
 
 static void row_err(struct row *r, struct err *e)
 {
@@ -36,6 +36,7 @@ static void row_meta(struct row *r, struct scheduler *s)
     ROW_NUMBER(r, s->o.servers);
     ROW_NUMBER(r, s->o.workers);
     ROW_NUMBER(r, s->o.partition_bits);
+    ROW_NUMBER(r, s->o.replicas);
     ROW_NUMBER(r, s->o.session_base);
     ROW_NUMBER(r, s->generation);
     ROW_NUMBER(r, s->o.pid);
@@ -83,9 +84,11 @@ static uint32_t groups(const struct scheduler *s)
     return SCHEDULER_GROUPS;
 }
 
-static void row_partitions(struct row *r, const struct scheduler *s, uint32_t **p)
+// An array with `each` ids for each partition.
+static void row_partitions(struct row *r, const struct scheduler *s, uint32_t each,
+                           uint32_t **p)
 {
-    size_t bytes = ((size_t)1 << s->roster.partition_bits) * sizeof(**p);
+    size_t bytes = ((size_t)each << s->roster.partition_bits) * sizeof(**p);
     if (r->to == NULL && *p == NULL) {
         *p = mem_zalloc(bytes);
         r->bad |= *p == NULL;
@@ -96,7 +99,14 @@ static void row_partitions(struct row *r, const struct scheduler *s, uint32_t **
 
 static void row_owners(struct row *r, struct scheduler *s, uint32_t i)
 {
-    row_partitions(r, s, &s->roster.owners[i]);
+    row_partitions(r, s, 1, &s->roster.owners[i]);
+}
+
+static void row_backups(struct row *r, struct scheduler *s, uint32_t i)
+{
+    r->bad |= !scheduler_has_chains(s);
+    if (!r->bad)
+        row_partitions(r, s, s->roster.replicas, &s->roster.backups[i]);
 }
 
 static uint32_t spaces_owned(const struct scheduler *s)
@@ -104,9 +114,14 @@ static uint32_t spaces_owned(const struct scheduler *s)
     return s->roster.epoch != 0 ? WIRE_SPACES : 0;
 }
 
+static uint32_t spaces_with_backups(const struct scheduler *s)
+{
+    return scheduler_has_chains(s) ? spaces_owned(s) : 0;
+}
+
 static void row_wanted(struct row *r, struct scheduler *s, uint32_t i)
 {
-    row_partitions(r, s, &s->moving.wanted[i]);
+    row_partitions(r, s, s->roster.replicas, &s->moving.wanted[i]);
 }
 
 static uint32_t spaces_planned(const struct scheduler *s)
@@ -308,6 +323,10 @@ static const struct kind kinds[ROW_KINDS] = {
                      .count = forgets,
                      .make = scheduler_forgets_make,
                      .bug = WITHOUT_ROW_FORGETS},
+    [ROW_BACKUPS] = {.each = row_backups,
+                     .count = spaces_with_backups,
+                     .make = is_space,
+                     .bug = WITHOUT_ROW_OWNERS},
 };
 
 enum bug scheduler_row_bug(uint32_t kind)

@@ -101,6 +101,8 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
     s->changed = true;
     n->holds = n->held = false;
     s->moving.look_at = s->now; // moves may have waited for this node's hold
+    if (n->n.role == WIRE_SERVER && scheduler_has_chains(s))
+        scheduler_chains_lose(s, n);
     s->broken |= n->n.role == WIRE_SERVER && scheduler_owns(s, n);
     if (s->processes[n->process].here > 0)
         s->processes[n->process].here--;
