@@ -485,7 +485,7 @@ static uint64_t shard_on_tick(void *ctx, uint64_t now)
     uint64_t saves = saves_expire(s);
     uint64_t work = clock_earlier(background_tick(s), room_look(s));
     work = clock_earlier(work, status_tick(s));
-    if (s->moves.in != NULL || s->moves.out != NULL || s->moves.sources != NULL)
+    if (!moves_idle(s))
         work = clock_earlier(work, moves_tick(s, now));
     pending_settle(s);
     shard_check(s);

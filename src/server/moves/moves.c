@@ -11,6 +11,9 @@
 // A loop is busy if it has served a request in this time (server/background.c).
 #define BUSY_NS (50 * SECOND_NS / 1000)
 
+// The time for which unused buffers are kept after the last move.
+#define SPARES_NS SECOND_NS
+
 uint64_t moves_slice_begin(const struct shard *s)
 {
     return s->o.slice_ns != 0 ? 0 : clock_ns();
@@ -28,6 +31,51 @@ uint64_t moves_slice_end(const struct shard *s, uint64_t begun)
     return s->now + (busy ? (1 + MOVES_REST) * spent : 0);
 }
 
+void moves_buffer_take(struct shard *s, struct buf *b)
+{
+    struct moves *m = &s->moves;
+    if (b->cap > 0 || m->n_spares == 0)
+        return;
+    size_t max = b->max;
+    *b = m->spares[--m->n_spares];
+    m->spare_bytes -= b->cap;
+    b->len = 0;
+    b->max = max;
+}
+
+void moves_buffer_leave(struct shard *s, struct buf *b)
+{
+    struct moves *m = &s->moves;
+    if (b->cap == 0 || m->n_spares == MOVES_SPARES ||
+        b->cap > MOVES_SPARE_BYTES - m->spare_bytes) {
+        buf_free(b);
+        return;
+    }
+    m->spare_bytes += b->cap;
+    m->spares[m->n_spares++] = *b;
+    m->spared_at = s->now;
+    *b = BUF_INIT(b->max);
+}
+
+static void free_spares(struct moves *m)
+{
+    while (m->n_spares > 0)
+        buf_free(&m->spares[--m->n_spares]);
+    m->spare_bytes = 0;
+}
+
+// Frees unused buffers when no partition has been on its way for a while.
+static uint64_t spares_tick(struct shard *s)
+{
+    struct moves *m = &s->moves;
+    if (m->n_spares == 0 || m->in != NULL || m->out != NULL)
+        return VAN_NEVER;
+    if (s->now < m->spared_at + SPARES_NS)
+        return m->spared_at + SPARES_NS;
+    free_spares(m);
+    return VAN_NEVER;
+}
+
 void moves_close(struct shard *s)
 {
     for (struct outgoing *o = s->moves.out, *next; o != NULL; o = next) {
@@ -43,6 +91,7 @@ void moves_close(struct shard *s)
     }
     s->moves.out = NULL;
     s->moves.in = NULL;
+    free_spares(&s->moves);
     source_links_close(s);
 }
 
@@ -53,7 +102,7 @@ void moves_break(struct shard *s, enum wire_space space, const char *what)
     for (struct outgoing *o = s->moves.out; o != NULL; o = o->next)
         if (o->move.space == space && !o->handing && !o->gone && o->why.code == 0) {
             o->why = why;
-            outgoing_stop(o);
+            outgoing_stop(s, o);
         }
     for (struct incoming *m = s->moves.in; m != NULL; m = m->next)
         if (m->move.space == space && m->state <= INCOMING_ENDS && m->n > 0) {
@@ -68,17 +117,31 @@ void moves_follow(struct shard *s, const struct roster *r)
     incoming_follow(s, r);
 }
 
+bool moves_idle(const struct shard *s)
+{
+    return s->moves.in == NULL && s->moves.out == NULL && s->moves.sources == NULL &&
+           s->moves.n_spares == 0;
+}
+
 uint64_t moves_tick(struct shard *s, uint64_t now)
 {
-    s->moves.again = false;
+    s->moves.again = s->moves.asked = false;
     uint64_t next = s->moves.out != NULL ? outgoing_tick(s) : VAN_NEVER;
+    for (struct incoming *m = s->moves.in; m != NULL; m = m->next)
+        next = clock_earlier(next, incoming_fetch(s, m));
+    next = clock_earlier(next, incoming_report(s));
+    if (s->moves.sources != NULL)
+        next = clock_earlier(next, source_links_tick(s));
+    next = clock_earlier(next, spares_tick(s));
+    // The van sends requests after this function. So records are applied in the next call,
+    // while the sources make the next bytes; they are not put off twice.
+    s->moves.put_off = s->moves.asked && !s->moves.put_off;
+    if (s->moves.put_off)
+        return now;
     for (struct incoming *m = s->moves.in, *behind; m != NULL; m = behind) {
         behind = m->next; // m is freed when the last rows of the partition are dropped
         next = clock_earlier(next, incoming_tick(s, m));
     }
-    next = clock_earlier(next, incoming_report(s));
-    if (s->moves.sources != NULL)
-        next = clock_earlier(next, source_links_tick(s));
     return next > now && !s->moves.again ? next : now;
 }
 

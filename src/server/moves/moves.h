@@ -36,6 +36,8 @@ struct store_push;
 // as the work before it.
 #define MOVES_NS (2 * SECOND_NS / 1000)
 enum { MOVES_REST = 8, MOVES_DROP_ROWS = 4096 };
+// The largest number of unused buffers that are kept, and of their bytes.
+enum { MOVES_SPARES = 16, MOVES_SPARE_BYTES = 16 << 20 };
 
 // A partition that this shard hands over to another shard, which fetches it.
 struct outgoing {
@@ -50,8 +52,7 @@ struct outgoing {
     // Under the roster, the partition belongs to the target, and its rows
     // must be dropped here.
     bool gone;
-    uint64_t drop_at; // the rows are not dropped before this time
-    struct err why;   // why the move is broken; code 0: it is not
+    struct err why; // why the move is broken; code 0: it is not
 };
 
 enum incoming_state {
@@ -92,6 +93,7 @@ struct incoming {
     bool last;       // the source will append nothing to the first n bytes
     bool behind;     // `bytes` has a complete record that is not applied yet
     uint64_t due;    // time of the next request to the source
+    uint64_t pause;  // the pause after the last answer without bytes; 0: none yet
     uint64_t try_at; // time at which to apply `bytes`
     // Time at which to report the state to the scheduler; VAN_NEVER: it was reported.
     uint64_t say_at;
@@ -110,10 +112,18 @@ struct moves {
     // reported state (enum wire_move_state); 0: none.
     uint64_t saying;
     uint8_t said;
-    bool again; // a move has another state, for which others may have waited
-    uint64_t
-        rest_until; // no records are applied before this time, except at the end of a
-                    // move
+    bool again;   // a move has another state, for which others may have waited
+    bool asked;   // a source was asked for bytes in this call of moves_tick
+    bool put_off; // the last call of moves_tick applied no records, because it asked
+    // No records are applied before this time, except at the end of a move.
+    uint64_t rest_until;
+    uint64_t drop_at; // no rows of outgoing partitions are dropped before this time
+    // Buffers of earlier moves for later ones: the first use of a page costs as much as
+    // sending its bytes. They are freed a while after the last move.
+    struct buf spares[MOVES_SPARES];
+    uint32_t n_spares;
+    size_t spare_bytes;
+    uint64_t spared_at; // the time at which the last of them came
 };
 
 void moves_close(struct shard *s);
@@ -126,6 +136,8 @@ void moves_note(struct shard *s, const struct shard_table *t, const struct store
 void moves_break(struct shard *s, enum wire_space space, const char *what);
 // Called with each new roster: begins and ends moves.
 void moves_follow(struct shard *s, const struct roster *r);
+// Returns whether moves_tick has nothing to do.
+bool moves_idle(const struct shard *s);
 // Does the work that is due. Returns when to call it again.
 uint64_t moves_tick(struct shard *s, uint64_t now);
 // The van's handler calls these functions. They return whether the link is one that this
@@ -139,15 +151,23 @@ uint64_t moves_slice_begin(const struct shard *s);
 bool moves_slice_over(const struct shard *s, uint64_t begun);
 uint64_t moves_slice_end(const struct shard *s, uint64_t begun);
 
+// Gives an unused buffer to `b` if it has none.
+void moves_buffer_take(struct shard *s, struct buf *b);
+// Takes the buffer of `b` away, and keeps it for another move or frees it.
+void moves_buffer_leave(struct shard *s, struct buf *b);
+
 // Defined in source.c and target.c:
 
 // Frees the bytes and the copy of an outgoing partition.
-void outgoing_stop(struct outgoing *o);
+void outgoing_stop(struct shard *s, struct outgoing *o);
 void outgoing_free(struct shard *s, struct outgoing **at);
 void incoming_fail(struct shard *s, struct incoming *m);
 void outgoing_follow(struct shard *s, const struct roster *r);
 uint64_t outgoing_tick(struct shard *s);
 void incoming_follow(struct shard *s, const struct roster *r);
+// Asks for more bytes of the partition, if it is time. Returns when to call it again.
+uint64_t incoming_fetch(struct shard *s, struct incoming *m);
+// Applies the bytes that have arrived. Returns when to call it again.
 uint64_t incoming_tick(struct shard *s, struct incoming *m);
 // Reports a move to the scheduler if one is due and the last report was answered. Returns
 // when to call it again.

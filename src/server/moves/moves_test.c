@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/alloc.h"
 #include "kit/files.h"
 #include "kit/test.h"
 #include "save/save.h"
@@ -725,6 +726,20 @@ static void play_many(struct lone *w, struct reports *r, uint64_t answer_ns)
     lone_deliver(w, SCHEDULER_LINK, MSG_OK, request, &(struct msg_ok){WIRE_MOVE_GO_ON});
 }
 
+// Opens a shard without partitions, to which many partitions move.
+static struct lone *open_many(uint32_t bits, uint32_t many)
+{
+    struct lone *w = lone_open_shard(bits, &plain);
+    memset(w->mine, 0, sizeof(w->mine));
+    lone_begin(w, WORKERS);
+    make_tables(w);
+    w->live = SIZE_MAX;
+    w->hears_moves = true;
+    w->many = many;
+    lone_send_roster(w);
+    return w;
+}
+
 // If the scheduler answers slowly, each of many moves is still reported often enough: the
 // scheduler gives up a move that is not reported for 30 s.
 static void test_many_are_reported(void **state)
@@ -732,15 +747,8 @@ static void test_many_are_reported(void **state)
     (void)state;
     static const uint64_t answer_ms[] = {1, 33, 100};
     for (size_t k = 0; k < sizeof(answer_ms) / sizeof(*answer_ms); k++) {
-        struct lone *w = lone_open_shard(5, &plain);
+        struct lone *w = open_many(5, MOVES);
         struct reports r = {.longest = 0};
-        memset(w->mine, 0, sizeof(w->mine));
-        lone_begin(w, WORKERS);
-        make_tables(w);
-        w->live = SIZE_MAX;
-        w->hears_moves = true;
-        w->many = MOVES;
-        lone_send_roster(w);
         for (int i = 0; i < MOVES; i++)
             r.last[i] = w->now;
         for (int t = 0; t < 40000; t++) {
@@ -805,14 +813,7 @@ static void test_some_go_on(void **state)
     uint64_t moves[WIRE_MOVES_MOST], again[WIRE_MOVES_MOST], request = 0;
     uint64_t bits = (uint64_t)1 << 1 | (uint64_t)1 << 3 |
                     (uint64_t)1 << (WIRE_MOVES_MOST - 1);
-    struct lone *w = lone_open_shard(7, &plain);
-    memset(w->mine, 0, sizeof(w->mine));
-    lone_begin(w, WORKERS);
-    make_tables(w);
-    w->live = SIZE_MAX;
-    w->hears_moves = true;
-    w->many = many;
-    lone_send_roster(w);
+    struct lone *w = open_many(7, many);
     assert_int_equal(expect_report(w, many, moves, &request), WIRE_MOVES_MOST);
     lone_deliver(w, SCHEDULER_LINK, MSG_OK, request,
                  &(struct msg_ok){WIRE_MOVE_SOME | bits << WIRE_MOVED_BITS});
@@ -830,9 +831,81 @@ static void test_some_go_on(void **state)
     lone_close(w);
 }
 
+// Lets time pass until the shard asks the source for bytes of a move whose number is at
+// least this; at most 100 ms. Returns the number of the move, or 0. Answers other requests
+// for bytes with nothing.
+static uint64_t wanted(struct lone *w, uint64_t least)
+{
+    uint64_t move = 0;
+    for (int i = 0; i < 100 && move == 0; i++) {
+        lone_pass_time(w, MS);
+        const struct source_link *l = w->shard->moves.sources;
+        if (l != NULL && l->s.state == SESSION_DIALLING)
+            w->h.opened(w->h.ctx, OTHER_LINK, false, w->now);
+        for (struct parcel *p; (p = lone_next(w)) != NULL; parcel_unpin(p)) {
+            uint64_t is = p->frame.type == MSG_MOVE_WANTED ? p->m.move_wanted.move : 0;
+            if (p->frame.type == MSG_HELLO)
+                welcome(w);
+            else if (is >= least && is != 0)
+                move = is;
+            else if (is != 0)
+                lone_deliver(w, OTHER_LINK, MSG_PARCEL, is,
+                             &(struct msg_parcel){.move = is, .at = p->m.move_wanted.at});
+        }
+    }
+    return move;
+}
+
+// Answers with all bytes of the partition of a move. They are not records.
+static void give_all(struct lone *w, uint64_t move, char *bytes, size_t n)
+{
+    struct msg_parcel m = {.move = move, .total = n, .bytes = {bytes, n}};
+    lone_deliver(w, OTHER_LINK, MSG_PARCEL, move, &m);
+}
+
+// While the shard applies a partition, the source copies the next one, but not more.
+static void test_next_copy_begins(void **state)
+{
+    (void)state;
+    const size_t n = 600 << 10;
+    char *bytes = mem_zalloc(n);
+    struct lone *w = open_many(5, 4);
+    assert_non_null(bytes);
+    assert_int_equal(wanted(w, LONE_MANY), LONE_MANY);
+    // The source lacks the newest roster, which will arrive soon.
+    lone_deliver(w, OTHER_LINK, MSG_PARCEL, LONE_MANY,
+                 &(struct msg_parcel){.move = LONE_MANY});
+    uint64_t begun = w->now;
+    assert_int_equal(wanted(w, LONE_MANY), LONE_MANY);
+    assert_true(w->now <= begun + MS);
+    give_all(w, LONE_MANY, bytes, n);
+    begun = w->now;
+    assert_int_equal(wanted(w, LONE_MANY + 1), LONE_MANY + 1);
+    assert_int_equal(w->now, begun + MS);
+    assert_int_equal(nth(w, 0)->bytes.len,
+                     n); // requests are sent before records are applied
+    w->shard->moves.rest_until = w->now + SECOND_NS;
+    give_all(w, LONE_MANY + 1, bytes, n);
+    assert_int_equal(wanted(w, LONE_MANY + 2), 0);
+    assert_int_equal(nth(w, 0)->bytes.len + nth(w, 1)->bytes.len, 2 * n);
+    w->shard->moves.rest_until = w->now;
+    assert_int_equal(wanted(w, LONE_MANY + 2), LONE_MANY + 2);
+    assert_int_equal(nth(w, 0)->state, INCOMING_FAILED);
+    // Later moves use the buffers; they are freed after the last one.
+    assert_true(w->shard->moves.n_spares > 0);
+    w->many = 0;
+    lone_send_roster(w);
+    for (int i = 0; i < 30; i++)
+        (void)wanted(w, LONE_MANY);
+    assert_true(moves_idle(w->shard));
+    mem_free(bytes);
+    lone_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_next_copy_begins),
         cmocka_unit_test(test_some_go_on),
         cmocka_unit_test(test_many_are_reported),
         cmocka_unit_test(test_source_gives),

@@ -72,11 +72,11 @@ static enum outcome answer_piece(struct shard *s, const struct shard_request *q,
     return ANSWERED;
 }
 
-void outgoing_stop(struct outgoing *o)
+void outgoing_stop(struct shard *s, struct outgoing *o)
 {
     partition_copy_close(o->copy);
     o->copy = NULL;
-    buf_free(&o->bytes);
+    moves_buffer_leave(s, &o->bytes);
 }
 
 static int outgoing_begin(struct shard *s, const struct roster_move *move,
@@ -87,6 +87,7 @@ static int outgoing_begin(struct shard *s, const struct roster_move *move,
         return err_nomem(e, "a partition that moves");
     o->move = *move;
     o->bytes = BUF_INIT(SIZE_MAX / 2);
+    moves_buffer_take(s, &o->bytes);
     int rc = partition_copy_open(&o->copy, s, move->space, move->partition, &o->bytes, e);
     if (rc != 0) {
         buf_free(&o->bytes);
@@ -103,6 +104,7 @@ static int outgoing_begin(struct shard *s, const struct roster_move *move,
 static int copy(struct shard *s, struct outgoing *o, uint64_t at, struct err *e)
 {
     uint64_t begun = moves_slice_begin(s);
+    moves_buffer_take(s, &o->bytes);
     o->bytes.max = SIZE_MAX / 2;
     while (!partition_copy_done(o->copy) && o->bytes.len - (at - o->sent) < AHEAD_BYTES &&
            partition_is_free(s, o->move.space)) {
@@ -131,7 +133,7 @@ static int hand_over(struct shard *s, struct outgoing *o, struct err *e)
 // Frees the bytes before `at`, which have arrived at the target. This moves the other
 // bytes within the buffer, which costs as much as sending them, so it is done only when
 // half of the bytes have arrived.
-static void forget(struct outgoing *o, uint64_t at)
+static void forget(struct shard *s, struct outgoing *o, uint64_t at)
 {
     uint64_t n = at - o->sent;
     if (n < o->bytes.len / 2 || n == 0)
@@ -139,6 +141,8 @@ static void forget(struct outgoing *o, uint64_t at)
     memmove(o->bytes.data, o->bytes.data + n, o->bytes.len - n);
     o->bytes.len -= n;
     o->sent = at;
+    if (o->bytes.len == 0)
+        moves_buffer_leave(s, &o->bytes);
 }
 
 static int prepare(struct shard *s, const struct msg_move_wanted *m, struct outgoing *o,
@@ -151,10 +155,10 @@ static int prepare(struct shard *s, const struct msg_move_wanted *m, struct outg
     if (m->at - o->sent > o->bytes.len)
         return err_set(e, TUG_EUSAGE, "partition %u has no bytes from byte %llu on",
                        o->move.partition, (unsigned long long)m->at);
-    forget(o, m->at);
+    forget(s, o, m->at);
     o->asked |= m->at > 0;
     if (o->copy != NULL && copy(s, o, m->at, &o->why) != 0) {
-        outgoing_stop(o);
+        outgoing_stop(s, o);
         *e = o->why;
         return e->code;
     }
@@ -231,7 +235,7 @@ static void note(struct shard *s, const struct shard_table *t, struct outgoing *
                 "pushes to partition %u come faster than its new owner takes them: more "
                 "than %llu MB wait",
                 o->move.partition, (unsigned long long)(room >> 20));
-    outgoing_stop(o);
+    outgoing_stop(s, o);
 }
 
 void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
@@ -253,7 +257,7 @@ void outgoing_free(struct shard *s, struct outgoing **at)
 {
     struct outgoing *o = *at;
     *at = o->next;
-    outgoing_stop(o);
+    outgoing_stop(s, o);
     mem_free(o);
     pending_wake(s, WANTS_MOVE);
 }
@@ -290,26 +294,26 @@ static bool drop(struct shard *s, struct outgoing *o)
 {
     enum wire_space space = o->move.space;
     uint32_t partition = o->move.partition;
-    outgoing_stop(o);
-    o->drop_at = roles_of(&s->roles, space, partition) == ROLE_AWAY
-                     ? VAN_NEVER
-                     : partition_drop_slice(s, space, partition);
-    return o->drop_at == VAN_NEVER;
+    uint64_t begun = moves_slice_begin(s), again = VAN_NEVER;
+    outgoing_stop(s, o);
+    if (roles_of(&s->roles, space, partition) != ROLE_AWAY)
+        again = partition_drop_slice(s, space, partition);
+    s->moves.drop_at = again != VAN_NEVER ? again : moves_slice_end(s, begun);
+    return again == VAN_NEVER;
 }
 
-// Drops the partitions that are gone one after the other, so that each pause is for all.
+// Drops rows of the first partition that is gone. Requests are served between two
+// partitions, and a busy shard also rests between them.
 uint64_t outgoing_tick(struct shard *s)
 {
-    uint64_t next = VAN_NEVER;
-    for (struct outgoing **at = &s->moves.out; *at != NULL;) {
-        struct outgoing *o = *at;
-        bool first = o->gone && next == VAN_NEVER;
-        if (first && o->drop_at <= s->now && drop(s, o)) {
-            outgoing_free(s, at);
-            continue;
-        }
-        next = first ? o->drop_at : next;
-        at = &o->next;
-    }
-    return next;
+    struct outgoing **at = &s->moves.out;
+    while (*at != NULL && !(*at)->gone)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return VAN_NEVER;
+    if (s->moves.drop_at <= s->now && drop(s, *at))
+        outgoing_free(s, at);
+    while (*at != NULL && !(*at)->gone)
+        at = &(*at)->next;
+    return *at != NULL ? s->moves.drop_at : VAN_NEVER;
 }

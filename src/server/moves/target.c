@@ -13,10 +13,13 @@
 
 #define MS (SECOND_NS / 1000)
 #define ASK_AGAIN_NS (2 * SECOND_NS) // pause before an unanswered request is repeated
-#define NOTHING_NS (10 * MS)         // pause after an answer without bytes
-#define WAIT_NS (5 * MS)             // pause after the scheduler's answer "not yet"
-#define PROGRESS_NS (500 * MS)       // interval of reports about progress
-#define LATE_NS (2 * SECOND_NS)      // time by which hand-overs may delay such a report
+// Pause after an answer without bytes. Before the first bytes it begins with BEGIN_NS,
+// because the source may only lack the newest roster, and doubles up to NOTHING_NS.
+#define BEGIN_NS (MS / 2)
+#define NOTHING_NS (10 * MS)
+#define WAIT_NS (5 * MS)        // pause after the scheduler's answer "not yet"
+#define PROGRESS_NS (500 * MS)  // interval of reports about progress
+#define LATE_NS (2 * SECOND_NS) // time by which hand-overs may delay such a report
 
 // Partitions are handed over together, in one epoch, because each hand-over stops all
 // requests for the partition, and each epoch makes clients cut their requests anew. A
@@ -27,8 +30,9 @@
 
 // FEW_BYTES: partitions can be handed over when their sources have at most this many bytes
 // left together, which take a few ms. STAGE_BYTES: while complete records of this size wait
-// to be applied, no further bytes are fetched.
-enum { FEW_BYTES = 1 << 20, STAGE_BYTES = 2 << 20 };
+// to be applied, no further bytes are fetched. AHEAD_BYTES: while more bytes than this wait
+// to be applied, no copy of another partition begins.
+enum { FEW_BYTES = 1 << 20, STAGE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
 
 // ---------------------------------------------------------------- the scheduler
 
@@ -51,7 +55,7 @@ void incoming_fail(struct shard *s, struct incoming *m)
 {
     assert(m->why.code != 0);
     source_link_leave(s, m);
-    buf_free(&m->bytes);
+    moves_buffer_leave(s, &m->bytes);
     enter(s, m, INCOMING_FAILED);
     m->say_at = s->now;
 }
@@ -64,7 +68,7 @@ static void incoming_give_up(struct shard *s, struct incoming *m)
     if (m->state == INCOMING_HERE)
         return;
     source_link_leave(s, m);
-    buf_free(&m->bytes);
+    moves_buffer_leave(s, &m->bytes);
     enter(s, m, INCOMING_OVER);
 }
 
@@ -201,6 +205,7 @@ static void ask(struct shard *s, struct incoming *m)
                                 .at = m->n,
                                 .finish = m->state == INCOMING_ENDS};
     m->due = s->now + ASK_AGAIN_NS;
+    s->moves.asked = true;
     van_send(s->van, m->source->s.link, MSG_MOVE_WANTED, m->move.id, &x, NULL);
 }
 
@@ -217,6 +222,7 @@ static int take_piece(struct shard *s, struct incoming *m, const struct msg_parc
             m->source->node, m->move.partition);
     if (!m->behind && m->bytes.len >= STAGE_BYTES)
         TRY(partition_fits(s, m->bytes.len + x->bytes.n, e));
+    moves_buffer_take(s, &m->bytes);
     if (buf_add(&m->bytes, x->bytes.data, x->bytes.n) != 0)
         return err_nomem(e, "a partition that arrives");
     m->n += x->bytes.n;
@@ -249,6 +255,8 @@ static int apply_some(struct shard *s, struct incoming *m, bool *ret_settled)
     if (at > 0)
         memmove(m->bytes.data, m->bytes.data + at, m->bytes.len - at);
     m->bytes.len -= at;
+    if (m->bytes.len == 0)
+        moves_buffer_leave(s, &m->bytes);
     m->behind = !*ret_settled && partition_has_record(m->bytes.data, m->bytes.len);
     s->moves.rest_until = moves_slice_end(s, begun);
     if (m->behind)
@@ -276,7 +284,7 @@ static void apply(struct shard *s, struct incoming *m)
         incoming_fail(s, m);
     } else if (settled) {
         source_link_leave(s, m);
-        buf_free(&m->bytes);
+        moves_buffer_leave(s, &m->bytes);
         enter(s, m, INCOMING_HERE);
         m->say_at = s->now;
     } else if (m->state == INCOMING_COPIES && m->bytes.len == 0 &&
@@ -286,6 +294,11 @@ static void apply(struct shard *s, struct incoming *m)
     }
     if (rc == 0 && m->due == VAN_NEVER && !m->last && !is_full(m))
         m->due = s->now;
+}
+
+static uint64_t next_pause(uint64_t last)
+{
+    return last == 0 ? BEGIN_NS : clock_earlier(2 * last, NOTHING_NS);
 }
 
 void incoming_take(struct shard *s, struct incoming *m, const struct van_message *x)
@@ -303,7 +316,8 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
     if (x->type != MSG_PARCEL || p->move != m->move.id || p->at != m->n || m->last)
         return; // an answer to an earlier request, which is not needed any more
     if (p->bytes.n == 0 && !p->last) {
-        m->due = s->now + NOTHING_NS;
+        m->pause = m->n > 0 ? NOTHING_NS : next_pause(m->pause);
+        m->due = s->now + m->pause;
         if (m->state == INCOMING_COPIES && m->n > 0)
             m->try_at = s->now;
         return;
@@ -328,17 +342,23 @@ static bool is_begun(const struct shard *s, const struct incoming *m)
     return m->n > 0 || m->due > s->now;
 }
 
-// Returns whether the copy of m waits, because its source still copies another partition
-// for this shard: several copies at once would stop the source's requests for longer.
+// Returns whether the copy of m waits. Either its source still copies another partition
+// for this shard: several copies at once would stop the source's requests for longer. Or
+// enough bytes of other partitions wait to be applied: an earlier copy would only mean that
+// both ends apply more pushes.
 static bool waits_for_copy(const struct shard *s, const struct incoming *m)
 {
+    size_t staged = 0;
     if (m->state != INCOMING_COPIES || is_begun(s, m))
         return false;
-    for (const struct incoming *x = s->moves.in; x != NULL; x = x->next)
+    for (const struct incoming *x = s->moves.in; x != NULL; x = x->next) {
         if (x->source == m->source && x->state == INCOMING_COPIES && is_begun(s, x) &&
             (x->n == 0 || x->n < x->total))
             return true;
-    return false;
+        if (x->move.space == m->move.space && x->try_at != VAN_NEVER)
+            staged += x->bytes.len;
+    }
+    return staged > AHEAD_BYTES;
 }
 
 // Asks the source for more bytes when m->due has come. source_links_tick() opens the
@@ -363,7 +383,7 @@ static void incoming_free(struct shard *s, struct incoming *m)
         at = &(*at)->next;
     *at = m->next;
     source_link_leave(s, m);
-    buf_free(&m->bytes);
+    moves_buffer_leave(s, &m->bytes);
     mem_free(m);
 }
 
@@ -397,35 +417,38 @@ static bool is_clear(struct shard *s, const struct incoming *m)
              partition_drop_slice(s, move->space, move->partition) == VAN_NEVER));
 }
 
-// Applies the bytes that have arrived, and fetches more.
+// Applies the bytes that have arrived. Returns when to apply more.
 static uint64_t install(struct shard *s, struct incoming *m)
 {
-    uint64_t next = VAN_NEVER;
     // At the end of a move records are applied at once, because requests wait.
     bool rests = m->state != INCOMING_ENDS && s->now < s->moves.rest_until;
-    if (m->try_at <= s->now && !rests)
+    if (m->try_at <= s->now && !rests) {
         apply(s, m);
-    if (m->state <= INCOMING_ENDS && !m->last)
-        next = fetch(s, m);
+        s->moves.again = true; // more bytes may be fetched now
+    }
     if (m->state > INCOMING_ENDS)
-        return next;
-    uint64_t try_at = m->try_at;
-    if (try_at <= s->now && m->state != INCOMING_ENDS && try_at < s->moves.rest_until)
-        try_at = s->moves.rest_until;
-    return clock_earlier(next, try_at);
+        return VAN_NEVER;
+    if (m->try_at <= s->now && m->state != INCOMING_ENDS &&
+        m->try_at < s->moves.rest_until)
+        return s->moves.rest_until;
+    return m->try_at;
+}
+
+uint64_t incoming_fetch(struct shard *s, struct incoming *m)
+{
+    if (m->state > INCOMING_ENDS || m->last)
+        return VAN_NEVER;
+    if (m->state == INCOMING_COPIES && !is_clear(s, m))
+        // Waits until those rows are dropped; the scheduler still gets reports.
+        return s->now + NOTHING_NS;
+    return fetch(s, m);
 }
 
 uint64_t incoming_tick(struct shard *s, struct incoming *m)
 {
-    uint64_t next = VAN_NEVER;
     if (m->state == INCOMING_DROPS)
         return drop(s, m);
-    if (m->state == INCOMING_COPIES && !is_clear(s, m))
-        // Waits until those rows are dropped; the scheduler still gets reports.
-        next = s->now + NOTHING_NS;
-    else if (m->state <= INCOMING_ENDS)
-        next = install(s, m);
-    return next;
+    return m->state <= INCOMING_ENDS ? install(s, m) : VAN_NEVER;
 }
 
 // Returns when to report the state of the move.
@@ -502,7 +525,7 @@ void incoming_follow(struct shard *s, const struct roster *r)
             continue;
         }
         source_link_leave(s, m);
-        buf_free(&m->bytes);
+        moves_buffer_leave(s, &m->bytes);
         m->state = INCOMING_DROPS;
         m->say_at = m->try_at = VAN_NEVER;
         (void)drop(s, m);
