@@ -495,6 +495,8 @@ static void test_hold(void **state)
             assert_int_equal(roster()->owners[space][p], owners[space][p]);
         }
     assert_in_range(longer, 1, moves);
+    add_server(true); // a plan from chains with a member too many
+    run(2 * SECONDS);
     hold(worker, false);
     run(200 * SECONDS);
     check_settled(2);
@@ -577,7 +579,7 @@ static void happen(struct history *h)
     struct actor *a = &w.actors[chance(h, w.n)];
     bool server = a->role == WIRE_SERVER && !a->crashed && member_ready(a->m) &&
                   !member_ended(a->m, NULL);
-    switch (chance(h, 8)) {
+    switch (chance(h, 9)) {
     case 0:
         if (w.n < MAX_ACTORS)
             add_server(true);
@@ -605,9 +607,11 @@ static void happen(struct history *h)
         o.servers = h->servers;
         check_journal(h->servers);
         world_restart_scheduler(&w, &o);
-        same_chains(w.s, w.s);
         break;
     }
+    case 6:
+        (void)hold(&w.actors[h->servers], chance(h, 2) == 0);
+        break;
     default:
         break;
     }
@@ -633,6 +637,7 @@ static void test_histories(void **state)
         }
         for (uint32_t i = 0; i < w.n; i++)
             w.actors[i].mute = 0;
+        (void)hold(&w.actors[h.servers], false);
         run(1500 * SECONDS);
         uint32_t n = takers();
         check_settled(n < r ? n : r);

@@ -152,6 +152,8 @@ struct moving {
     char why[ROSTER_NAME_MAX + 32]; // reason of the newest plan
     uint64_t look_at;               // time at which further moves may begin
     uint64_t left; // the number of partitions whose chain is not the planned one
+    // The number of chains that the newest plan cannot give enough members, as last logged.
+    uint64_t shorter;
     uint64_t done, failed;
     // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
