@@ -206,9 +206,9 @@ void store_first_row(const struct store *s, uint64_t key, uint32_t day, float *r
 // store with a cold tier ignores the call, because it demotes most rows again.
 void store_reserve(struct store *s, uint64_t n, const uint64_t *rows);
 // Makes room in the index for a partition of n rows that moves here, and for the others
-// that will: one in `of` partitions.
+// that will: about `mine` in `of` partitions.
 void store_reserve_partition(struct store *s, uint32_t partition, uint64_t n,
-                             uint32_t of);
+                             uint32_t mine, uint32_t of);
 // Sets the day of all partitions. Used by loads. If the state of a partition is put later
 // (store_put_partition), its day replaces this one.
 void store_set_day(struct store *s, uint32_t day);

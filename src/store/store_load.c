@@ -63,13 +63,14 @@ void store_reserve(struct store *s, uint64_t n, const uint64_t *rows)
                       rows != NULL ? s->o.partition_bits : 0);
 }
 
-void store_reserve_partition(struct store *s, uint32_t partition, uint64_t n, uint32_t of)
+void store_reserve_partition(struct store *s, uint32_t partition, uint64_t n,
+                             uint32_t mine, uint32_t of)
 {
     if (s->config.place != CONFIG_RANGE) {
         if (s->cold == NULL)
-            table_reserve_partition(s->rows, partition, n, of);
+            table_reserve_partition(s->rows, partition, n, mine, of);
     } else if (table_stats(s->rows).rows == 0) {
-        store_reserve(s, n * s->n_parts / of, NULL);
+        store_reserve(s, n * s->n_parts * mine / of, NULL);
     }
 }
 

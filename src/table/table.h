@@ -65,11 +65,11 @@ const struct table_options *table_options(const struct table *t);
 // each i below 2^bits, for rows[i] keys whose hashes begin with the bits of i. Does
 // nothing if the table is not empty or memory is out.
 void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits);
-// Makes room in the index for `rows` new keys of one partition. About one in
-// `of` partitions will be added like this. The index need not be empty. Does
-// nothing if memory is out.
+// Makes room in the index for `rows` new keys of one partition. About `mine` in `of`
+// partitions will be added like this. The index need not be empty. Does nothing if
+// memory is out.
 void table_reserve_partition(struct table *t, uint32_t partition, uint64_t rows,
-                             uint32_t of);
+                             uint32_t mine, uint32_t of);
 
 // Finds the handles of n keys; TABLE_NONE for keys without a row. Creates no rows, and
 // usually takes no lock. If other threads may erase rows, the caller must be pinned

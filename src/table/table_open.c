@@ -122,7 +122,7 @@ static void reserve_more(struct stripe *s, uint64_t n, uint64_t share)
 }
 
 void table_reserve_partition(struct table *t, uint32_t partition, uint64_t rows,
-                             uint32_t of)
+                             uint32_t mine, uint32_t of)
 {
     uint32_t bits = t->options.partition_bits, first, stripes = 1;
     uint64_t share = 1;
@@ -131,7 +131,8 @@ void table_reserve_partition(struct table *t, uint32_t partition, uint64_t rows,
         first = partition * stripes;
     } else {
         first = partition >> (bits - TABLE_STRIPE_BITS);
-        share = ((1u << (bits - TABLE_STRIPE_BITS)) + of - 1) / of;
+        uint64_t each = (uint64_t)1 << (bits - TABLE_STRIPE_BITS);
+        share = (each * mine + of - 1) / of;
     }
     for (uint32_t i = first; i < first + stripes; i++) {
         struct stripe *s = &t->stripes[i];

@@ -445,7 +445,8 @@ static void test_memory(void **state)
 // Adds the keys of partitions, one partition after the other, each announced
 // by table_reserve_partition if `announced` is true. Returns how many
 // entries were moved per key.
-static double moves_of(uint32_t bits, uint32_t of, uint32_t partitions, bool announced)
+static double moves_of(uint32_t bits, uint32_t mine, uint32_t of, uint32_t partitions,
+                       bool announced)
 {
     enum { N = 400000, STEP = 1000 };
     struct table_options o = {.width = 2, .partition_bits = bits};
@@ -455,7 +456,7 @@ static double moves_of(uint32_t bits, uint32_t of, uint32_t partitions, bool ann
     for (uint32_t p = 0; p < partitions; p++) {
         uint32_t n = 0;
         if (announced)
-            table_reserve_partition(t, p, N >> bits, of);
+            table_reserve_partition(t, p, N >> bits, mine, of);
         for (uint64_t key = 0; key <= N; key++) {
             if (n == STEP || key == N) {
                 assert_int_equal(table_rows(t, keys, n, h), 0);
@@ -477,10 +478,11 @@ static double moves_of(uint32_t bits, uint32_t of, uint32_t partitions, bool ann
 static void test_reserve_partitions(void **state)
 {
     (void)state;
-    assert_true(moves_of(3, 2, 4, true) == 0);   // each partition has whole stripes
-    assert_true(moves_of(6, 4, 16, true) < 1.6); // all partitions of four stripes
-    assert_true(moves_of(6, 4, 16, false) > 3);
-    assert_true(moves_of(6, 1, 64, true) < 0.5);
+    assert_true(moves_of(3, 1, 2, 4, true) == 0);   // each partition has whole stripes
+    assert_true(moves_of(6, 1, 4, 16, true) < 1.6); // all partitions of four stripes
+    assert_true(moves_of(6, 1, 4, 16, false) > 3);
+    assert_true(moves_of(6, 1, 1, 64, true) < 0.5);
+    assert_true(moves_of(6, 3, 3, 16, true) < 0.5);
 }
 
 // If room for all keys was reserved, the index does not grow. Without a

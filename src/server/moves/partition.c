@@ -261,22 +261,6 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     return 0;
 }
 
-// Reserves memory for the index, as if each partition of this shard were to have as many
-// rows as this one. An index that grows row by row would be several times slower.
-static void arrival_reserve_rows(const struct arrival *a, const struct shard_table *t,
-                                 uint64_t rows)
-{
-    enum { FEW = 1024, MOST = 1 << 26 };
-    const struct roster *r = member_roster(a->s->member);
-    uint32_t servers = 0;
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        servers += r->nodes[i].role == WIRE_SERVER && r->nodes[i].alive;
-    uint64_t all = servers > 0 ? (rows << a->s->bits) / servers : rows;
-    uint64_t most = a->s->o.max_bytes / (store_accessor(t->store)->width * 4 + 16);
-    if (rows >= FEW && rows <= MOST && all <= MOST && (most == 0 || all <= most))
-        store_reserve_partition(t->store, a->partition, rows, servers > 0 ? servers : 1);
-}
-
 static int put_table(struct arrival *a, struct err *e)
 {
     struct rows_head h;
@@ -298,7 +282,7 @@ static int put_table(struct arrival *a, struct err *e)
         TRY(partition_fits(a->s, h.rows, e));
     }
     tables_limit(a->s, t);
-    arrival_reserve_rows(a, t, h.expected);
+    partition_reserve(a->s, t, a->partition, h.expected);
     TRY(parcel_put(t->store, a->partition, rows, h.rows, e));
     into->put = true;
     tables_measure(a->s, t);

@@ -44,6 +44,11 @@ uint32_t partition_push_width(const struct shard_table *t, const struct store_pu
 // Returns 0 or TUG_ENOMEM.
 int partition_fits(const struct shard *s, uint64_t n, struct err *e);
 
+// Makes room in a table's index for a partition of so many rows that arrives, and for
+// those that will probably arrive after it.
+void partition_reserve(const struct shard *s, const struct shard_table *t,
+                       uint32_t partition, uint64_t rows);
+
 // Applies the complete records at the start of n bytes, after checking them. `bytes` must
 // be aligned to 8. *ret_used is the number of bytes of the applied records, which must
 // not be applied again. *ret_settled is set after the facts; only then does this shard
