@@ -61,6 +61,7 @@ enum outcome {
     WANTS_STATUS, // waits until the text of the status is written
     WANTS_MOVE, // waits until a roster names the owner of a moving partition, or its rows
                 // are here
+    WANTS_MEMBER, // waits until replicas have more of the records of earlier pushes
     // Returned by checks only: the request need not wait, and the caller serves it.
     GOES_ON,
 };

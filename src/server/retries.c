@@ -433,6 +433,26 @@ int retries_get(const struct retries *r, uint32_t partition, enum wire_space spa
     return 0;
 }
 
+static void clear_bit(uint64_t *set, uint32_t partition)
+{
+    set[partition / 64] &= ~((uint64_t)1 << (partition % 64));
+}
+
+void retries_drop(struct retries *r, uint32_t partition, enum wire_space space)
+{
+    const struct session_at *x = r->sessions.first;
+    assert(partition / 64 < r->words);
+    for (size_t i = 0; i < r->sessions.n; i++)
+        for (uint64_t n = 0; n < SHARD_WINDOW; n++)
+            if (x[i].session->space[n] == space)
+                clear_bit(session_set(r, x[i].session, n), partition);
+    for (size_t i = 0; i < r->max_identities; i++) {
+        struct identity *y = entry(r->identities, r->stride, i);
+        if (y->id.pass != 0 && y->space == space && y->id.group != ALL_GROUPS)
+            clear_bit(y->set, partition);
+    }
+}
+
 static void set_bit(uint64_t *set, uint32_t partition)
 {
     set[partition / 64] |= (uint64_t)1 << (partition % 64);

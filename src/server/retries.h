@@ -96,10 +96,14 @@ uint64_t retries_looked(const struct retries *r);
 // Returns the sessions that have records.
 const struct sessions *retries_sessions(const struct retries *r);
 
+// Forgets which pushes were applied in a partition whose rows were dropped, because some
+// of these pushes may be missing in the rows that it gets later. The marks stay.
+void retries_drop(struct retries *r, uint32_t partition, enum wire_space space);
+
 // retries_get appends the records of a partition to *to, and retries_put adds them to the
-// records of another shard. After a failure it may leave some of them. Records of a
-// partition that is not here do no harm: they remain true, and are used only if the
-// partition comes back. retries_put returns 0, TUG_EDATA or TUG_ENOMEM.
+// records of another shard. After a failure it may leave some of them. Without replicas,
+// records of a partition that is not here do no harm: they remain true, and are used only
+// if the partition comes back. retries_put returns 0, TUG_EDATA or TUG_ENOMEM.
 int retries_get(const struct retries *r, uint32_t partition, enum wire_space space,
                 struct buf *to);
 int retries_put(struct retries *r, uint32_t partition, enum wire_space space,

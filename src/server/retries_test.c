@@ -331,6 +331,32 @@ static void test_move(void **state)
     retries_close(b);
 }
 
+// A partition that is dropped forgets its pushes, and others of its space do not. Marks
+// stay.
+static void test_drop(void **state)
+{
+    (void)state;
+    struct retries *r;
+    struct retries_push p;
+    struct retries_id id = {1, 2, 3, 4, 2}, none = {0}, dense = {1, 2, 3, 5, 0};
+    assert_int_equal(retries_open(&r, BITS, NULL, NULL), 0);
+    assert_int_equal(retries_begin(r, 1, 7, 5, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
+    retries_note(&p, 9);
+    retries_note(&p, 10);
+    assert_int_equal(retries_begin(r, 1, 8, 5, WIRE_SPACE_DENSE, &dense, &p, NULL), 0);
+    retries_note(&p, 9);
+    retries_drop(r, 9, WIRE_SPACE_SPARSE);
+    assert_int_equal(retries_begin(r, 1, 7, 5, WIRE_SPACE_SPARSE, &none, &p, NULL), 0);
+    assert_true(!retries_applied(&p, 9) && retries_applied(&p, 10));
+    assert_int_equal(retries_begin(r, 2, 1, 1, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
+    assert_true(!retries_applied(&p, 9) && retries_applied(&p, 10));
+    assert_int_equal(retries_begin(r, 1, 8, 5, WIRE_SPACE_DENSE, &dense, &p, NULL), 0);
+    assert_true(retries_applied(&p, 9));
+    assert_int_equal(retries_begin(r, 1, 4, 0, WIRE_SPACE_SPARSE, &none, &p, NULL), 0);
+    assert_true(p.below);
+    retries_close(r);
+}
+
 static void test_allocations(void **state)
 {
     (void)state;
@@ -363,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_forget_looks_at_one_piece),
         cmocka_unit_test(test_old_pass),
         cmocka_unit_test(test_move),
+        cmocka_unit_test(test_drop),
         cmocka_unit_test(test_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,6 @@
 #include "server/room.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
-#include "server/told.h"
 
 enum {
     QUESTION_BYTES = 64 << 10
@@ -45,58 +44,12 @@ static void peer_free(struct shard *s, struct shard_peer *p)
         at = &(*at)->next;
     *at = p->next;
     pending_drop_peer(s, p);
+    chain_drop_link(s, p->link);
     assert(p->n_pending == 0 && p->n_draining == 0);
     assert(p->greeted || s->n_strangers > 0);
     s->n_strangers -= !p->greeted;
     key_lists_free(&p->lists);
     mem_free(p);
-}
-
-const char *shard_session_name(const struct shard *s, uint64_t session,
-                               char to[ROSTER_NAME_MAX])
-{
-    const struct roster *r = member_roster(s->member);
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (r->nodes[i].session == session)
-            return roster_name(&r->nodes[i], to);
-    snprintf(to, ROSTER_NAME_MAX, "session %llu", (unsigned long long)session);
-    return to;
-}
-
-const char *shard_peer_name(const struct shard *s, const struct shard_peer *p,
-                            char to[ROSTER_NAME_MAX])
-{
-    return roster_name_of(member_roster(s->member), p->node, to);
-}
-
-void shard_ok(struct shard *s, const struct shard_request *q, uint64_t value)
-{
-    struct msg_ok m = {.value = value};
-    // An error of van_send is ignored: if the answer gets lost, the sender repeats its
-    // request.
-    if (!q->silent)
-        van_send(s->van, q->peer->link, MSG_OK, q->id, &m, NULL);
-}
-
-void shard_refuse(struct shard *s, const struct shard_request *q, const struct err *e)
-{
-    struct msg_error m = wire_error(e);
-    assert(e->code != 0); // the sender would not take code 0 for an answer, and would
-                          // wait for ever
-    told_refused(s, q, e);
-    if (!q->silent)
-        van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
-}
-
-enum outcome shard_refuse_keys(struct shard *s, const struct shard_request *q,
-                               const char *what, const struct shard_table *t,
-                               struct err *e)
-{
-    char name[ROSTER_NAME_MAX];
-    err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
-             shard_peer_name(s, q->peer, name));
-    shard_refuse(s, q, e);
-    return ANSWERED;
 }
 
 static void end_pushing(struct retries *applied, const struct roster *r)
@@ -135,7 +88,10 @@ static int get_ready(struct shard *s, const struct roster *r)
     int rc = retries_open(&s->applied, bits, s->o.budget, NULL);
     if (rc == 0)
         rc = roles_open(&s->roles, r, member_id(s->member));
+    if (rc == 0)
+        rc = chain_open(s, r);
     if (rc != 0) {
+        roles_close(&s->roles);
         retries_close(s->applied);
         s->applied = NULL;
         keys_scratch_fini(&s->keys);
@@ -155,6 +111,8 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
         return;
     end_sessions(s, r);
     moves_follow(s, r);
+    if (s->chain != NULL)
+        chain_follow(s, r);
     roles_count(&s->roles, r, member_id(s->member));
     tables_own(s);
     tables_living(s);
@@ -215,6 +173,17 @@ static bool refused_for_flags(struct shard *s, const struct shard_request *q)
     return true;
 }
 
+// Refuses a request that is not possible with replicas yet.
+static bool refused_for_replicas(struct shard *s, const struct shard_request *q)
+{
+    struct err e;
+    chain_is_about(s, ABOUT_NONE, WIRE_SPACE_SPARSE, NULL);
+    if (!chain_refuses(s, q, &e))
+        return false;
+    shard_refuse(s, q, &e);
+    return true;
+}
+
 // Returns whether the caller must check for room for the answer to this type of request.
 // Requests for rows check for room themselves.
 static bool is_question(uint16_t type)
@@ -261,6 +230,8 @@ static enum outcome dispatch(struct shard *s, struct shard_request *q)
         return ANSWERED;
     if (!s->ready)
         return WANTS_ROSTER;
+    if (__builtin_expect(s->chain != NULL, false) && refused_for_replicas(s, q))
+        return ANSWERED;
     return shard_serve_one(s, q);
 }
 
@@ -383,6 +354,17 @@ static void serve_message(struct shard *s, struct shard_peer *p, struct van_mess
     }
 }
 
+// Called after each event: does what the event has made possible.
+static void settle(struct shard *s)
+{
+    if (s->chain != NULL)
+        chain_take(s);
+    pending_settle(s);
+    if (s->chain != NULL)
+        chain_send(s);
+    shard_check(s);
+}
+
 // ---------------------------------------------------------------- the calls of the van
 
 static void shard_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -419,8 +401,7 @@ static void shard_on_message(void *ctx, van_link link, struct van_message *m,
         if (p != NULL)
             serve_message(s, p, m);
     }
-    pending_settle(s);
-    shard_check(s);
+    settle(s);
 }
 
 static void shard_on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
@@ -432,8 +413,7 @@ static void shard_on_closed(void *ctx, van_link link, const struct err *why, uin
         if (p != NULL)
             peer_free(s, p);
     }
-    pending_settle(s);
-    shard_check(s);
+    settle(s);
 }
 
 // Closes links that have not sent HELLO in time. Returns when to call it again.
@@ -487,8 +467,9 @@ static uint64_t shard_on_tick(void *ctx, uint64_t now)
     work = clock_earlier(work, status_tick(s));
     if (!moves_idle(s))
         work = clock_earlier(work, moves_tick(s, now));
-    pending_settle(s);
-    shard_check(s);
+    settle(s);
+    if (s->chain != NULL)
+        work = clock_earlier(work, chain_tick(s));
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
     // work_due is read again here, because a request that was served just now may have
     // set it.
@@ -542,6 +523,7 @@ void shard_close(struct shard *s)
         while (s->peers[i] != NULL)
             peer_free(s, s->peers[i]);
     saves_close(s);
+    chain_close(s);
     moves_close(s);
     tables_close(s);
     sync_scratch_free(s->sync);

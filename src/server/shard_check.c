@@ -60,7 +60,7 @@ static void check_held(const struct shard *s, const struct counts *c)
         now.draining_pushes += h->wants == WANTS_DRAIN && h->type == MSG_PUSH;
         now.stopped_pushes += h->type == MSG_PUSH &&
                               (h->wants == WANTS_CUT || h->wants == WANTS_ROOM ||
-                               h->wants == WANTS_MOVE);
+                               h->wants == WANTS_MOVE || h->wants == WANTS_MEMBER);
         bytes += h->bytes;
         assert(h->type != MSG_PULL || h->m.pull.table >= SPEC_MAX_TABLES ||
                s->held_of[h->m.pull.table] > 0);
@@ -185,6 +185,7 @@ static void check_sources(const struct shard *s)
         uint32_t users = 0;
         for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
             users += m->source == l;
+        users += chain_uses(s, l);
         assert(users == l->users);
         session_check(&l->s, s->now);
     }
@@ -196,15 +197,16 @@ static void check_moves(const struct shard *s)
     roles_count(&now, member_roster(s->member), member_id(s->member));
     assert(now.n_unsettled == s->roles.n_unsettled);
     for (const struct outgoing *o = s->moves.out; o != NULL; o = o->next)
-        assert(o->gone || roles_of(&now, o->move.space, o->move.partition) ==
-                              (o->handing ? ROLE_HANDING : ROLE_HERE));
+        assert(o->gone || o->move.fills ||
+               roles_of(&now, o->move.space, o->move.partition) ==
+                   (o->handing ? ROLE_HANDING : ROLE_HERE));
     for (uint32_t i = 0; i < WIRE_SPACES; i++)
         for (uint32_t p = 0; p < (uint32_t)1 << s->bits && s->roles.n_unsettled > 0; p++)
             assert(now.of[i][p] != ROLE_HANDING || is_handed(s, (enum wire_space)i, p));
     for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
         assert(m->state == INCOMING_DROPS || m->n == 0 ||
                (m->state == INCOMING_HERE) ==
-                   (roles_of(&now, m->move.space, m->move.partition) == ROLE_HERE));
+                   (roles_of(&now, m->move.space, m->move.partition) != ROLE_AWAY));
 }
 
 void shard_check(const struct shard *s)

@@ -1,6 +1,7 @@
 // Internals that the files of a shard share. shard.h describes a shard; each file has a part of it:
 //
 //   shard.c          opening and closing, links, dispatch of messages
+//   answers.c        acknowledgements and refusals
 //   place.c          checks the owner of a request's partitions
 //   pending.c        requests that wait
 //   room.c           checks for room for answers
@@ -17,6 +18,7 @@
 //   moves/moves.h    partitions on their way: source.c, target.c
 //   moves/roles.c    which partitions are here
 //   moves/parcel.c   all that a shard has of a partition, as bytes
+//   chain/chain.h    replicas: records for other loops, answers that wait for them
 //   told.c           reports admin operations to the scheduler's log
 //   status.c         the answer to tug status
 //   profiling.c      records of requests, while profiling is on
@@ -35,6 +37,7 @@
 #include "cluster/scheduler/refusals.h"
 #include "protocol/spec.h"
 #include "server/admin.h"
+#include "server/chain/chain.h"
 #include "server/clocks/step_clock.h"
 #include "server/moves/moves.h"
 #include "server/moves/roles.h"
@@ -90,6 +93,7 @@ struct shard {
 
     struct roles roles;
     struct moves moves;
+    struct chain *chain; // NULL: partitions have no replicas
     struct retries *applied;
     struct admin admin;
     struct step_clock steps;
@@ -121,6 +125,19 @@ static inline void shard_answered(struct shard *s, uint16_t type, uint64_t since
                                               : SHARD_OTHERS;
     uint64_t now = van_now(s->van);
     histogram_add(&s->requests[kind], now > since ? now - since : 0);
+}
+
+// Sends an answer, or keeps it until the replicas have all that it depends on. `bytes`:
+// bytes of its spans, whose memory belongs to `release`; NULL: it has no spans. An error
+// of van_send is ignored: if the answer gets lost, the sender repeats its request.
+static inline void shard_send(struct shard *s, const struct shard_request *q,
+                              uint16_t type, const void *msg,
+                              const struct van_release *release, uint64_t bytes)
+{
+    if (__builtin_expect(s->chain != NULL, false) &&
+        chain_holds(s, q, type, msg, release, bytes))
+        return;
+    van_send(s->van, q->peer->link, type, q->id, msg, release);
 }
 
 void shard_ok(struct shard *s, const struct shard_request *q, uint64_t value);

@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/hash.h"
 #include "server/moves/stream.h"
 
@@ -34,7 +33,7 @@ uint64_t outlet_end(const struct outlet *o)
 
 uint64_t outlet_kept(const struct outlet *o)
 {
-    return outlet_end(o) - o->done;
+    return outlet_end(o) - o->first;
 }
 
 int outlet_reserve(struct outlet *o, size_t n, size_t bytes)
@@ -114,27 +113,18 @@ bool outlet_record(const struct outlet *o, uint64_t *at, struct channel_record *
     return n > 0;
 }
 
-// Frees bytes that are done. This moves the other bytes, which costs as much as sending
-// them, so it is done only when half of the bytes are done.
-static void forget(struct outlet *o)
+// The bytes are freed when half of them are dropped, because this moves the other bytes,
+// which costs as much as sending them.
+void outlet_drop(struct outlet *o, uint64_t at)
 {
-    size_t n = o->done - o->from;
+    assert(at >= o->first && at <= outlet_end(o));
+    o->first = at;
+    size_t n = o->first - o->from;
     if (n < o->bytes.len / 2 || n == 0)
         return;
     memmove(o->bytes.data, o->bytes.data + n, o->bytes.len - n);
     o->bytes.len -= n;
-    o->from = o->done;
-}
-
-bool outlet_pop(struct outlet *o, uint64_t done, struct channel_record *ret)
-{
-    uint64_t at = o->done;
-    if (!outlet_record(o, &at, ret) || at > done) {
-        forget(o);
-        return false;
-    }
-    o->done = at;
-    return true;
+    o->from = o->first;
 }
 
 void inlet_open(struct inlet *i)
@@ -145,8 +135,6 @@ void inlet_open(struct inlet *i)
 void inlet_close(struct inlet *i)
 {
     buf_free(&i->bytes);
-    mem_free(i->waits);
-    i->waits = NULL;
 }
 
 int inlet_add(struct inlet *i, uint64_t at, const void *bytes, size_t n)
@@ -189,52 +177,8 @@ int inlet_record(const struct inlet *i, struct channel_record *ret, struct err *
     return 1;
 }
 
-int inlet_reserve(struct inlet *i)
-{
-    if (i->first + i->n < i->max)
-        return 0;
-    if (i->first >= i->n && i->first > 0) {
-        memmove(i->waits, i->waits + i->first, i->n * sizeof(*i->waits));
-        i->first = 0;
-        return 0;
-    }
-    size_t max = i->max > 0 ? 2 * i->max : 64;
-    struct inlet_wait *all = mem_realloc_array(i->waits, max, sizeof(*all));
-    if (all == NULL)
-        return TUG_ENOMEM;
-    i->waits = all;
-    i->max = max;
-    return 0;
-}
-
-void inlet_take(struct inlet *i, const struct channel_record *r, bool waits)
+void inlet_take(struct inlet *i, const struct channel_record *r)
 {
     i->skip += sizeof(struct head) + r->n;
     assert(i->skip <= i->bytes.len);
-    uint64_t end = i->at - inlet_left(i);
-    if (!waits && i->n == 0) {
-        i->done = end;
-        return;
-    }
-    assert(i->first + i->n < i->max); // inlet_reserve has made room
-    i->waits[i->first + i->n++] = (struct inlet_wait){.end = end,
-                                                      .position = r->position,
-                                                      .space = r->space,
-                                                      .partition = r->partition,
-                                                      .waits = waits};
-}
-
-const struct inlet_wait *inlet_waits(const struct inlet *i)
-{
-    return i->n > 0 ? &i->waits[i->first] : NULL;
-}
-
-void inlet_settle(struct inlet *i)
-{
-    assert(i->n > 0 && i->waits[i->first].end > i->done);
-    i->done = i->waits[i->first].end;
-    i->first++;
-    i->n--;
-    if (i->n == 0)
-        i->first = 0;
 }

@@ -1,11 +1,11 @@
 // A channel: the stream of records from a loop (the sender) to the loop that is the next
 // member of chains of partitions (the receiver). The receiver asks for the bytes from `at`
-// on, and says that the first `done` bytes need not be kept any more, because the
-// receiver and all members after it have their records. The sender keeps the other bytes,
-// so nothing is lost if a link breaks, or if the receiver or a later member dies.
+// on, so nothing is lost if a link breaks. The sender keeps each record until all later
+// members of the partition's chain have it, because it sends the record again if the
+// receiver dies.
 //
 // The outlet is the sender's end, the inlet the receiver's. Both are pure: no clock, no
-// I/O. So far only tests use them.
+// I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CHAIN_CHANNEL_H
@@ -29,14 +29,15 @@ struct outlet {
     // The channel's bytes from byte `from` on, which begins a record.
     struct buf bytes;
     uint64_t from;
-    uint64_t done; // the receiver and the members after it have the first `done` bytes
+    uint64_t
+        first; // the first byte that is kept, which begins a record; not below `from`
 };
 
 void outlet_open(struct outlet *o);
 void outlet_close(struct outlet *o);
 // Returns the number of all bytes that were ever appended.
 uint64_t outlet_end(const struct outlet *o);
-// Returns the number of bytes that are kept because they are not done.
+// Returns the number of bytes that are kept.
 uint64_t outlet_kept(const struct outlet *o);
 // Makes room for n records whose contents have these many bytes in all, so that appending
 // them cannot fail. Returns 0 or TUG_ENOMEM.
@@ -54,18 +55,8 @@ size_t outlet_from(const struct outlet *o, uint64_t at, size_t max,
 // Reads the record that begins at byte *at, which was appended and is kept, and sets *at
 // to its end. Returns false if *at is the end of the channel.
 bool outlet_record(const struct outlet *o, uint64_t *at, struct channel_record *ret);
-// Reads the first record that is not done, and marks it as done. Returns false if the
-// record does not end at byte `done` or before it.
-bool outlet_pop(struct outlet *o, uint64_t done, struct channel_record *ret);
-
-// A record that was taken and is not done.
-struct inlet_wait {
-    uint64_t end; // the channel's byte at which the record ends
-    uint64_t position;
-    enum wire_space space;
-    uint32_t partition;
-    bool waits; // as in inlet_take
-};
+// Drops the records before byte `at`, which begins a record or is the end.
+void outlet_drop(struct outlet *o, uint64_t at);
 
 struct inlet {
     uint64_t at; // number of bytes that have arrived
@@ -73,10 +64,6 @@ struct inlet {
     // that were taken.
     struct buf bytes;
     size_t skip;
-    uint64_t done; // as in struct outlet
-    // The records that were taken and are not done, from number `first` on.
-    struct inlet_wait *waits;
-    size_t first, n, max;
 };
 
 void inlet_open(struct inlet *i);
@@ -90,14 +77,6 @@ size_t inlet_left(const struct inlet *i);
 // a function of this inlet. Returns 1; 0 if the record has not arrived completely; or
 // TUG_EDATA if the bytes are damaged.
 int inlet_record(const struct inlet *i, struct channel_record *ret, struct err *e);
-// inlet_reserve makes room to take a record; returns 0 or TUG_ENOMEM. inlet_take takes
-// the first record. `waits`: the record is not done before a member after this loop has
-// it. Records are done in order, so another one may still have to wait for those before.
-int inlet_reserve(struct inlet *i);
-void inlet_take(struct inlet *i, const struct channel_record *r, bool waits);
-// Returns the oldest record that was taken and is not done; NULL if there is none.
-// inlet_settle marks this record as done.
-const struct inlet_wait *inlet_waits(const struct inlet *i);
-void inlet_settle(struct inlet *i);
+void inlet_take(struct inlet *i, const struct channel_record *r); // takes this record
 
 #endif

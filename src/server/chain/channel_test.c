@@ -1,6 +1,6 @@
 // A channel against a naive model that remembers everything: any message may be lost, and
 // the receiver must still take each record once, in order, and the sender must keep what
-// is not done.
+// was not dropped.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/chain/channel.h"
@@ -17,7 +17,7 @@ struct world {
     uint64_t seed, round;
     struct outlet o;
     struct inlet i;
-    uint32_t appended, taken, settled, popped;
+    uint32_t appended, taken, dropped;
     uint64_t ends[RECORDS + 1]; // the channel's byte at which record n ends
 };
 
@@ -90,56 +90,33 @@ static void take(struct world *w)
 {
     struct channel_record r;
     struct err e;
-    assert_int_equal(inlet_reserve(&w->i), 0);
     if (inlet_record(&w->i, &r, &e) == 0)
         return;
-    check_record(w, w->taken, &r);
-    // If nothing waits, a record that need not wait is done at once.
-    bool waits = draw(w, 3) > 0;
-    inlet_take(&w->i, &r, waits);
-    w->taken++;
-    if (!waits && w->settled + 1 == w->taken)
-        w->settled++;
+    check_record(w, w->taken++, &r);
+    inlet_take(&w->i, &r);
 }
 
-static void settle(struct world *w)
+// Drops records that were taken.
+static void drop(struct world *w)
 {
-    const struct inlet_wait *x = inlet_waits(&w->i);
-    if (x == NULL) {
-        assert_int_equal(w->settled, w->taken);
-        return;
-    }
-    char content[CONTENT_MAX];
-    struct channel_record r = record_of(w, w->settled, content);
-    assert_int_equal(x->position, r.position);
-    assert_int_equal(x->space, r.space);
-    assert_int_equal(x->partition, r.partition);
-    inlet_settle(&w->i);
-    w->settled++;
-}
-
-// Tells the sender what is done, perhaps by a byte within a record.
-static void pop(struct world *w)
-{
+    uint32_t n = (uint32_t)draw(w, w->taken - w->dropped + 1);
     struct channel_record r;
-    uint64_t done = w->i.done - (draw(w, 4) == 0 ? draw(w, 2) : 0);
-    if (w->i.done == 0)
-        return;
-    uint32_t before = w->popped;
-    while (outlet_pop(&w->o, done, &r))
-        check_record(w, w->popped++, &r);
-    assert_true(w->ends[w->popped] <= done || w->popped == before);
-    assert_true(w->popped == w->appended || w->ends[w->popped + 1] > done);
+    uint64_t at = w->o.first;
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(outlet_record(&w->o, &at, &r));
+        check_record(w, w->dropped++, &r);
+        assert_int_equal(at, w->ends[w->dropped]);
+    }
+    outlet_drop(&w->o, at);
 }
 
 static void check(const struct world *w)
 {
-    assert_int_equal(w->i.done, w->ends[w->settled]);
-    assert_true(w->popped <= w->settled && w->settled <= w->taken);
-    assert_int_equal(outlet_kept(&w->o), w->ends[w->appended] - w->ends[w->popped]);
-    uint64_t at = w->o.done;
+    assert_int_equal(w->i.at - inlet_left(&w->i), w->ends[w->taken]);
+    assert_int_equal(outlet_kept(&w->o), w->ends[w->appended] - w->ends[w->dropped]);
+    uint64_t at = w->o.first;
     struct channel_record r;
-    uint32_t n = w->popped;
+    uint32_t n = w->dropped;
     while (outlet_record(&w->o, &at, &r))
         check_record(w, n++, &r);
     assert_int_equal(n, w->appended);
@@ -152,9 +129,9 @@ static void test_random_losses(void **state)
         struct world w = {.seed = seed};
         outlet_open(&w.o);
         inlet_open(&w.i);
-        for (int round = 0; w.popped < RECORDS; round++) {
+        for (int round = 0; w.dropped < RECORDS; round++) {
             assert_true(round < 1000000);
-            switch (draw(&w, 5)) {
+            switch (draw(&w, 4)) {
             case 0:
                 append(&w);
                 break;
@@ -164,11 +141,8 @@ static void test_random_losses(void **state)
             case 2:
                 take(&w);
                 break;
-            case 3:
-                settle(&w);
-                break;
             default:
-                pop(&w);
+                drop(&w);
             }
             check(&w);
         }
@@ -198,10 +172,9 @@ static void test_damaged_bytes(void **state)
         assert_int_equal(inlet_add(&w.i, 0, copy, n), 0);
         int rc = 1, taken = 0;
         for (; rc == 1; taken += rc == 1) {
-            assert_int_equal(inlet_reserve(&w.i), 0);
             rc = inlet_record(&w.i, &r, &e);
             if (rc == 1)
-                inlet_take(&w.i, &r, true);
+                inlet_take(&w.i, &r);
         }
         assert_true(rc == 0 || rc == TUG_EDATA);
         found += taken < 3;
@@ -223,8 +196,6 @@ static int open_and_use(void)
     size_t n = rc == 0 ? outlet_from(&w.o, 0, SIZE_MAX, &bytes) : 0;
     if (rc == 0)
         rc = inlet_add(&w.i, 0, bytes, n);
-    if (rc == 0)
-        rc = inlet_reserve(&w.i);
     outlet_close(&w.o);
     inlet_close(&w.i);
     return rc;

@@ -15,8 +15,8 @@ struct gate_answer {
     uint64_t request, bytes;
     union wire_any m;
     struct van_release release; // release.release NULL: the answer has no spans
-    uint32_t n;
-    struct gate_need needs[]; // followed by the answer's texts
+    uint32_t n, met;            // all needs before number `met` are met
+    struct gate_need needs[];   // followed by the answer's texts
 };
 
 void gate_open(struct gate *g, struct budget *b)
@@ -93,12 +93,11 @@ int gate_hold(struct gate *g, van_link link, uint16_t type, uint64_t request,
     return 0;
 }
 
-static bool is_met(const struct gate_answer *x, gate_done_fn done, void *ctx)
+static bool is_met(struct gate_answer *x, gate_done_fn done, void *ctx)
 {
-    for (uint32_t i = 0; i < x->n; i++)
-        if (!done(ctx, &x->needs[i]))
-            return false;
-    return true;
+    while (x->met < x->n && done(ctx, &x->needs[x->met]))
+        x->met++;
+    return x->met == x->n;
 }
 
 void gate_send(struct gate *g, struct van *v, gate_done_fn done, void *ctx)

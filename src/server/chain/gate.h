@@ -1,7 +1,6 @@
 // The gate: answers that wait until later members of chains have the records of all that
-// the answers may show (docs/design/0046-replicas.md). An answer waits for bytes of
-// channels; it is sent when all of them are done, or dropped with its link. So far only
-// tests use the gate.
+// the answers may show (docs/design/0046-replicas.md). Each answer has a list of needs.
+// It is sent when all of them are met, or dropped with its link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CHAIN_GATE_H
@@ -10,10 +9,10 @@
 #include "os/budget.h"
 #include "van/van.h"
 
-// The answer needs the first `end` bytes of the channel to node `to`.
+// The count that `what` stands for must reach `least`. The gate does not know more about
+// it.
 struct gate_need {
-    uint32_t to;
-    uint64_t end;
+    uint64_t what, least;
 };
 
 struct gate_answer;
@@ -23,7 +22,7 @@ struct gate {
     struct budget *budget;             // counts their memory; may be NULL
 };
 
-// Returns whether the need is met.
+// Returns whether the need is met. A need that was met stays met.
 typedef bool (*gate_done_fn)(void *ctx, const struct gate_need *x);
 
 void gate_open(struct gate *g, struct budget *b);

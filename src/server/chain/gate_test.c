@@ -60,7 +60,7 @@ static struct van van = {&ops};
 static bool is_done(void *ctx, const struct gate_need *x)
 {
     (void)ctx;
-    return play.done[x->to] >= x->end;
+    return play.done[x->what] >= x->least;
 }
 
 static int hold(struct gate *g, van_link link, uint64_t request,

@@ -50,12 +50,13 @@ static bool is_of_stores(enum outcome wants)
            wants == WANTS_SAVED;
 }
 
-// Returns whether this is a push that waits for a save of its table, or because one of its
-// partitions moves. Later pushes and pulls of its worker to the table must wait behind it.
+// Returns whether this is a push that waits for a save of its table, for replicas, or
+// because one of its partitions moves. Later pushes and pulls of its worker to the table
+// must wait behind it.
 static bool is_stopped_push(const struct pending *h)
 {
-    return h->type == MSG_PUSH &&
-           (h->wants == WANTS_CUT || h->wants == WANTS_ROOM || h->wants == WANTS_MOVE);
+    return h->type == MSG_PUSH && (h->wants == WANTS_CUT || h->wants == WANTS_ROOM ||
+                                   h->wants == WANTS_MOVE || h->wants == WANTS_MEMBER);
 }
 
 // Returns the table of a pull or a push; SPEC_MAX_TABLES for other requests, and for a
@@ -376,6 +377,8 @@ static const struct err *name_missing(const struct shard *s, const struct shard_
         buf_printf(to, "a save");
     else if (h->wants == WANTS_MOVE)
         buf_printf(to, "the end of a move of a partition");
+    else if (h->wants == WANTS_MEMBER)
+        buf_printf(to, "replicas that are behind");
     else if (h->wants == WANTS_TICK)
         name_slow(s, t, clock, to);
     else if (t->stuck.code == 0)

@@ -47,6 +47,9 @@ static int drop_some(struct shard *s, enum wire_space space, uint32_t partition,
         forget_table(s, t, partition);
     }
     *ret_left = false;
+    if (s->chain !=
+        NULL) // pushes that only this shard had are lost, and will be repeated
+        retries_drop(s->applied, partition, space);
     roles_set(&s->roles, space, partition, ROLE_AWAY);
     roles_count(&s->roles, member_roster(s->member), member_id(s->member));
     pending_wake(s, WANTS_MOVE);

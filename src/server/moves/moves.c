@@ -189,7 +189,10 @@ bool moves_message(struct shard *s, van_link link, const struct van_message *x)
     if (l == NULL)
         return false;
     enum session_news news = session_message(&l->s, link, x, s->now);
-    if (news == SESSION_GREETED || news == SESSION_MESSAGE)
-        take(s, l, x, news == SESSION_GREETED);
+    bool greeted = news == SESSION_GREETED;
+    if (!greeted && news != SESSION_MESSAGE)
+        return news != SESSION_NOT_ITS;
+    if (s->chain == NULL || !inlets_message(s, l, x, greeted))
+        take(s, l, x, greeted);
     return news != SESSION_NOT_ITS;
 }

@@ -75,7 +75,7 @@ enum incoming_state {
 struct source_link {
     struct source_link *next;
     uint32_t node;
-    uint32_t users;   // number of moves that use the session
+    uint32_t users;   // number of moves and channels (server/chain) that use the session
     uint64_t idle_at; // time since which no move uses the session
     struct session s;
 };
@@ -179,8 +179,9 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
 // Returns the session with a node, for one more move. A new session is closed at first.
 // Returns NULL if memory is out.
 struct source_link *source_link_take(struct shard *s, uint32_t node);
-// Ends m's use of its session, if it has one. The session stays open for a
-// while for the next move.
+// Ends a use of a session. The session stays open for a while for the next move.
+void source_link_release(struct shard *s, struct source_link *l);
+// Ends m's use of its session, if it has one.
 void source_link_leave(struct shard *s, struct incoming *m);
 // Connects sessions that are used, and closes others. Returns when to call it again.
 uint64_t source_links_tick(struct shard *s);

@@ -32,13 +32,6 @@ struct rows_head {
     uint64_t expected;
 };
 
-struct push_head {
-    uint64_t table, op, again, n;
-    // The table's step at the source, on which the schedule of its learning rate depends.
-    uint64_t step;
-    float rate, pass, scale, none;
-};
-
 struct facts_head {
     uint64_t table, fixed_keys;
 };
@@ -134,7 +127,9 @@ int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partiti
 {
     size_t begin = to->len;
     TRY(record_begin(s, RECORD_FACTS, space, partition, to, e));
-    int rc = retries_get(s->applied, partition, space, to);
+    int rc = chain_get_facts(s, space, partition, to);
+    if (rc == 0)
+        rc = retries_get(s->applied, partition, space, to);
     if (rc == 0)
         rc = step_clock_get(&s->steps, to);
     for (uint32_t i = 0; i < s->n_tables && rc == 0; i++)
@@ -143,39 +138,13 @@ int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partiti
     return record_end(to, begin, rc != 0 ? record_no_room(to, e) : 0);
 }
 
-static enum wire_op op_of(enum store_op op)
-{
-    static const enum wire_op ops[] = {[STORE_GRADIENT] = WIRE_GRADIENT,
-                                       [STORE_ASSIGN] = WIRE_ASSIGN,
-                                       [STORE_ROW] = WIRE_ROW,
-                                       [STORE_DELTA] = WIRE_DELTA};
-    return ops[op];
-}
-
-uint32_t partition_push_width(const struct shard_table *t, const struct store_push *p)
-{
-    return spec_value_width(&t->spec, op_of(p->op));
-}
-
 int partition_get_push(const struct shard *s, const struct shard_table *t,
                        uint32_t partition, const struct store_push *p, size_t first,
                        size_t n, struct buf *to, struct err *e)
 {
-    size_t begin = to->len, width = partition_push_width(t, p);
-    struct push_head h = {.table = t->spec.id,
-                          .op = p->op,
-                          .again = p->again,
-                          .n = n,
-                          .step = store_step_of(t->store),
-                          .rate = p->rate,
-                          .pass = p->pass,
-                          .scale = p->scale};
+    size_t begin = to->len;
     TRY(record_begin(s, RECORD_PUSH, t->spec.space, partition, to, e));
-    int rc = stream_add(to, &h, sizeof(h));
-    if (rc == 0)
-        rc = stream_add(to, p->keys + first, n * sizeof(*p->keys));
-    if (rc == 0)
-        rc = stream_add(to, p->values + first * width, n * width * sizeof(float));
+    int rc = partition_add_push(t, p, first, n, to);
     return record_end(to, begin, rc != 0 ? record_no_room(to, e) : 0);
 }
 
@@ -323,53 +292,11 @@ static int put_rows(struct arrival *a, struct err *e)
     return rc;
 }
 
-static bool are_of(const struct shard_table *t, uint32_t partition, const uint64_t *keys,
-                   uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (store_partition(t->store, keys[i]) != partition)
-            return false;
-    return true;
-}
-
-// Applies a push that the other shard has applied. The push is not looked up in this
-// shard's records of applied pushes, because pushes to other partitions may have raised
-// the low-water marks beyond it. The learning rate is that of the table's step at the
-// other shard, because this shard may have counted fewer or more steps.
 static int put_push(struct arrival *a, struct err *e)
 {
-    struct push_head h;
-    TRY(take_head(a, &h, sizeof(h), e));
-    struct shard_table *t = h.table < SPEC_MAX_TABLES ? a->s->tables[h.table] : NULL;
-    if (!is_of(t, a->space) || !store_owns(t->store, a->partition) ||
-        h.op > STORE_DELTA || h.n == 0 || h.n > KEYS_MAX)
-        return stream_damaged(e);
-    uint32_t n = (uint32_t)h.n, width = spec_value_width(&t->spec, op_of(h.op));
-    const uint64_t *keys = stream_take(&a->x, n, sizeof(*keys));
-    const float *values = stream_take(&a->x, n, width * sizeof(*values));
-    struct key_run runs[2] = {{a->partition, 0}, {UINT32_MAX, n}};
-    struct keys k = {.key = keys, .n = n, .runs = runs, .n_runs = 1, .longest = n};
-    struct push_values v = {.op = op_of(h.op), .data = values, .width = width};
-    if (keys == NULL || values == NULL || !isfinite(h.rate) || !isfinite(h.pass) ||
-        !isfinite(h.scale) || !are_of(t, a->partition, keys, n) ||
-        ((v.op == WIRE_ROW || v.op == WIRE_DELTA) && !store_has_whole_rows(t->store)))
-        return stream_damaged(e);
-    TRY(push_check(a->s, t, &k, &v, e));
-    struct store_push p = {.op = (enum store_op)h.op,
-                           .keys = keys,
-                           .n = n,
-                           .values = values,
-                           .rate = h.rate,
-                           .pass = h.pass,
-                           .scale = h.scale,
-                           .again = h.again != 0};
-    uint64_t step = store_step_of(t->store);
-    tables_limit(a->s, t);
-    if (!bug_in(a->s->o.member.bugs, WITHOUT_STEPS_OF_PUSHES))
-        store_set_step(t->store, h.step);
-    int rc = store_push(t->store, &p, NULL, e);
-    store_set_step(t->store, step);
-    return rc;
+    TRY(partition_put_push(a->s, a->space, a->partition, a->x.bytes, a->x.n, e));
+    a->x.at = a->x.n;
+    return 0;
 }
 
 // Takes the next number of the record. Returns the table with this number, or NULL if the
@@ -406,7 +333,7 @@ static int put_removed(struct arrival *a, struct err *e)
     if (t == NULL || !stream_u64s(&a->x, &n, 1))
         return stream_damaged(e);
     const uint64_t *keys = stream_take(&a->x, n, sizeof(*keys));
-    if (keys == NULL || n > KEYS_MAX || !are_of(t, a->partition, keys, (uint32_t)n))
+    if (keys == NULL || n > KEYS_MAX || !record_keys_fit(t, a->partition, keys, n))
         return stream_damaged(e);
     for (uint64_t i = 0; i < n; i++) // one key at a time, because a key may occur twice
         TRY(store_remove(t->store, keys + i, 1, e));
@@ -473,7 +400,8 @@ static void settle(struct arrival *a)
 {
     struct shard *s = a->s;
     bool alone = !has_some(s, a->space, a->partition);
-    roles_set(&s->roles, a->space, a->partition, ROLE_HERE);
+    roles_set(&s->roles, a->space, a->partition,
+              s->chain != NULL ? ROLE_BACKUP : ROLE_HERE);
     roles_count(&s->roles, member_roster(s->member), member_id(s->member));
     for (uint32_t i = 0; i < a->n; i++) {
         struct shard_table *t = a->tables[i].t;
@@ -499,13 +427,18 @@ static void settle(struct arrival *a)
 static int put_facts(struct arrival *a, struct err *e)
 {
     struct shard *s = a->s;
-    int rc = retries_put(s->applied, a->partition, a->space, &a->x, e);
+    struct chain_facts facts = {0};
+    int rc = chain_take_facts(s, &a->x, &facts, e);
+    if (rc == 0)
+        rc = retries_put(s->applied, a->partition, a->space, &a->x, e);
     if (rc == 0)
         rc = step_clock_put(&s->steps, member_roster(s->member), &a->x, e);
     while (a->x.at < a->x.n && rc == 0)
         rc = put_table_facts(a, e);
-    if (rc == 0)
+    if (rc == 0) {
         settle(a);
+        chain_begin_at(s, a->space, a->partition, &facts);
+    }
     for (uint32_t i = 0; rc != 0 && i < a->n; i++)
         sync_group_free(s, a->tables[i].g);
     return rc;

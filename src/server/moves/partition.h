@@ -37,6 +37,15 @@ int partition_get_push(const struct shard *s, const struct shard_table *t,
 int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partition,
                         struct buf *to, struct err *e);
 
+// The content of the record of a push, for records of chains (server/chain):
+// partition_push_bytes returns its size, partition_add_push appends it (0 or TUG_ENOMEM),
+// and partition_put_push checks and applies it. After an error nothing has changed.
+size_t partition_push_bytes(size_t n, size_t width);
+int partition_add_push(const struct shard_table *t, const struct store_push *p,
+                       size_t first, size_t n, struct buf *to);
+int partition_put_push(struct shard *s, enum wire_space space, uint32_t partition,
+                       const void *bytes, size_t n, struct err *e);
+
 // Returns the number of values of each key of a push.
 uint32_t partition_push_width(const struct shard_table *t, const struct store_push *p);
 

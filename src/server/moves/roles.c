@@ -28,7 +28,9 @@ int roles_open(struct roles *x, const struct roster *r, uint32_t me)
     for (uint32_t i = 0; i < WIRE_SPACES; i++) {
         x->of[i] = all + (size_t)i * n;
         for (uint32_t p = 0; p < n; p++)
-            x->of[i][p] = is_mine(r, me, i, p) ? ROLE_HERE : ROLE_AWAY;
+            x->of[i][p] = is_mine(r, me, i, p)                             ? ROLE_HERE
+                          : roster_is_member(r, (enum wire_space)i, p, me) ? ROLE_BACKUP
+                                                                           : ROLE_AWAY;
     }
     return 0;
 }

@@ -16,6 +16,9 @@ struct keys;
 enum moves_role {
     ROLE_AWAY, // the partition's rows are not here
     ROLE_HERE, // the partition's rows are here
+    // The partition's rows are here, but this shard does not serve requests for them: it
+    // is a backup.
+    ROLE_BACKUP,
     // The partition's rows are here and must not change, because another
     // shard is taking them over.
     ROLE_HANDING,
@@ -29,7 +32,8 @@ struct roles {
     uint32_t unsettled[WIRE_SPACES], n_unsettled;
 };
 
-// Makes the roles: partitions that node `me` owns get ROLE_HERE. Returns 0 or TUG_ENOMEM.
+// Makes the roles: partitions that node `me` owns get ROLE_HERE, and those of which it is
+// a backup ROLE_BACKUP. Returns 0 or TUG_ENOMEM.
 int roles_open(struct roles *x, const struct roster *r, uint32_t me);
 void roles_close(struct roles *x); // *x may be zeroed
 

@@ -120,10 +120,18 @@ static int copy(struct shard *s, struct outgoing *o, uint64_t at, struct err *e)
 }
 
 // Ends the records of the partition with its facts. From now on requests for it wait.
+// A partition that fills a backup is served on: from now on the target is its next member.
 static int hand_over(struct shard *s, struct outgoing *o, struct err *e)
 {
+    size_t before = o->bytes.len;
     o->bytes.max = SIZE_MAX / 2;
     TRY(partition_get_facts(s, o->move.space, o->move.partition, &o->bytes, e));
+    if (o->move.fills) {
+        int rc = chain_begin_next(s, o->move.space, o->move.partition, o->move.to, e);
+        o->bytes.len = rc != 0 ? before : o->bytes.len;
+        o->handing = rc == 0;
+        return rc;
+    }
     o->handing = true;
     roles_set(&s->roles, o->move.space, o->move.partition, ROLE_HANDING);
     roles_count(&s->roles, member_roster(s->member), member_id(s->member));
@@ -171,21 +179,26 @@ static int prepare(struct shard *s, const struct msg_move_wanted *m, struct outg
     return 0;
 }
 
+static bool can_copy(enum moves_role role)
+{
+    return role == ROLE_HERE || role == ROLE_BACKUP;
+}
+
 enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_move_wanted *m = &q->m->move_wanted;
     const struct roster *r = member_roster(s->member);
     const struct roster_move *move = move_of(r, m->move);
     struct err e = {0};
-    if (move == NULL || r->owners[move->space][move->partition] != member_id(s->member))
+    if (move == NULL ||
+        roster_tail(r, move->space, move->partition) != member_id(s->member))
         return answer_nothing(s, q);
     struct outgoing *o = outgoing_find(s, m->move);
     if (move->to != q->peer->node)
         err_set(&e, TUG_EUSAGE, "partition %u moves to node %u, not to node %u",
                 move->partition, move->to, q->peer->node);
-    else if (o == NULL &&
-             (!partition_is_free(s, move->space) ||
-              roles_of(&s->roles, move->space, move->partition) != ROLE_HERE))
+    else if (o == NULL && (!partition_is_free(s, move->space) ||
+                           !can_copy(roles_of(&s->roles, move->space, move->partition))))
         return answer_nothing(s, q); // a save or an admin operation is under way
     else if (o == NULL)
         outgoing_begin(s, move, &o, &e);
@@ -269,16 +282,18 @@ void outgoing_follow(struct shard *s, const struct roster *r)
     for (struct outgoing **at = &s->moves.out; *at != NULL;) {
         struct outgoing *o = *at;
         const struct roster_move *m = roster_move_of(r, o->move.space, o->move.partition);
-        bool mine = r->owners[o->move.space][o->move.partition] == member_id(s->member);
+        bool mine = roster_is_member(r, o->move.space, o->move.partition,
+                                     member_id(s->member));
         if (mine && !o->gone && m != NULL && m->id == o->move.id) {
             at = &o->next;
             continue;
         }
         if (mine && !o->gone) {
-            if (!o->handing)
+            if (!o->handing && !o->move.fills)
                 assert(roles_of(&s->roles, o->move.space, o->move.partition) ==
                        ROLE_HERE);
-            roles_set(&s->roles, o->move.space, o->move.partition, ROLE_HERE);
+            if (!o->move.fills)
+                roles_set(&s->roles, o->move.space, o->move.partition, ROLE_HERE);
             outgoing_free(s, at);
             continue;
         }

@@ -49,15 +49,19 @@ struct source_link *source_link_take(struct shard *s, uint32_t node)
     return l;
 }
 
+void source_link_release(struct shard *s, struct source_link *l)
+{
+    assert(l->users > 0);
+    if (--l->users == 0)
+        l->idle_at = s->now;
+}
+
 void source_link_leave(struct shard *s, struct incoming *m)
 {
     struct source_link *l = m->source;
     m->source = NULL;
-    if (l == NULL)
-        return;
-    assert(l->users > 0);
-    if (--l->users == 0)
-        l->idle_at = s->now;
+    if (l != NULL)
+        source_link_release(s, l);
 }
 
 static uint64_t connect(struct shard *s, struct source_link *l)

@@ -490,8 +490,8 @@ static void incoming_begin(struct shard *s, const struct roster *r,
                            const struct roster_move *move)
 {
     struct incoming *m = mem_zalloc(sizeof(*m));
-    struct source_link *l = m != NULL ? source_link_take(
-                                            s, r->owners[move->space][move->partition])
+    struct source_link *l = m != NULL ? source_link_take(s, roster_tail(r, move->space,
+                                                                        move->partition))
                                       : NULL;
     if (l == NULL) {
         // Memory is out: the next roster begins the move again, or the
@@ -520,7 +520,7 @@ void incoming_follow(struct shard *s, const struct roster *r)
         if ((is != NULL && is->id == m->move.id) || m->state == INCOMING_DROPS)
             continue;
         if (m->state == INCOMING_HERE &&
-            r->owners[m->move.space][m->move.partition] == me) {
+            roster_is_member(r, m->move.space, m->move.partition, me)) {
             incoming_free(s, m);
             continue;
         }

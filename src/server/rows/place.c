@@ -22,16 +22,22 @@ static uint32_t first_foreign(const struct shard *s, const struct roster *r,
     return k->n_runs;
 }
 
-static void send_roster(struct shard *s, const struct shard_request *q,
-                        const struct roster *r)
+void place_send_roster(struct shard *s, van_link link, uint64_t request,
+                       const struct roster *r)
 {
     struct buf nodes = BUF_INIT(WIRE_SPAN_MAX), owners = BUF_INIT(WIRE_SPAN_MAX);
     struct msg_roster m;
     // If memory is out, no answer is sent, and the sender repeats its request.
     if (roster_encode(r, &nodes, &owners, &m) == 0)
-        van_send(s->van, q->peer->link, MSG_ROSTER, q->id, &m, NULL);
+        van_send(s->van, link, MSG_ROSTER, request, &m, NULL);
     buf_free(&nodes);
     buf_free(&owners);
+}
+
+static void send_roster(struct shard *s, const struct shard_request *q,
+                        const struct roster *r)
+{
+    place_send_roster(s, q->peer->link, q->id, r);
 }
 
 enum outcome place_check_all(struct shard *s, const struct shard_request *q,
@@ -79,8 +85,11 @@ enum outcome place_check(struct shard *s, const struct shard_request *q, uint64_
         roles_stop(&s->roles, t->spec.space, k, whole) &&
         !bug_in(s->o.member.bugs, WITHOUT_STOPS))
         return WANTS_MOVE;
-    if (foreign == k->n_runs)
+    if (foreign == k->n_runs) {
+        if (__builtin_expect(s->chain != NULL, false))
+            chain_is_about(s, ABOUT_KEYS, t->spec.space, k);
         return GOES_ON;
+    }
     if (epoch < r->epoch) {
         send_roster(s, q, r);
         if (q->type == MSG_PUSH)

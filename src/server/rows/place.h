@@ -6,6 +6,7 @@
 
 #include "server/request.h"
 
+struct roster;
 struct shard;
 struct shard_table;
 
@@ -17,6 +18,10 @@ struct shard_table;
 enum outcome place_check(struct shard *s, const struct shard_request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
                          struct err *e);
+
+// Answers a request with the roster.
+void place_send_roster(struct shard *s, van_link link, uint64_t request,
+                       const struct roster *r);
 
 // Does what place_check does for a `whole` request about all tables, and for the requests
 // TABLE, TICK and STEP.

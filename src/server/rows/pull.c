@@ -177,7 +177,7 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
                            .changed = {bits + found / 8, changed}};
     t->figures.pulls++;
     t->figures.pulled_keys += k->n;
-    van_send(s->van, q->peer->link, MSG_PULLED, q->id, &m, &release);
+    shard_send(s, q, MSG_PULLED, &m, &release, values + found + changed);
 }
 
 // Returns whether some partition does not have the rows of this clock: an earlier

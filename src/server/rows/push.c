@@ -119,12 +119,14 @@ static enum store_op op_of(enum wire_op op)
     return ops[op];
 }
 
-// Applies keys [begin, end). *ret_keys is the number of keys that were applied.
-static int push_some(struct shard *s, struct shard_table *t, const struct push_values *v,
-                     const struct keys *k, uint32_t begin, uint32_t end, size_t *ret_keys,
-                     struct err *e)
+// Applies the keys of runs [first, last) of push m. *ret_keys is the number of keys that
+// were applied.
+static int push_some(struct shard *s, struct shard_table *t, const struct msg_push *m,
+                     const struct push_values *v, const struct keys *k, uint32_t first,
+                     uint32_t last, size_t *ret_keys, struct err *e)
 {
-    size_t n = end - begin, at = (size_t)begin * v->width;
+    uint32_t begin = k->runs[first].begin;
+    size_t n = k->runs[last].begin - begin, at = (size_t)begin * v->width;
     struct store_push p = {.op = op_of(v->op),
                            .keys = k->key + begin,
                            .n = n,
@@ -144,6 +146,8 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
     int rc = store_push(t->store, &p, ret_keys, e);
     if (__builtin_expect(s->moves.out != NULL, false))
         moves_note(s, t, &p, *ret_keys);
+    if (__builtin_expect(s->chain != NULL, false))
+        chain_note(s, t, k, first, m, &p, *ret_keys);
     return rc;
 }
 
@@ -165,9 +169,9 @@ static int refusals(const struct err *first, const struct keys *k, size_t applie
 
 // Applies a push. Sets *ret_keys to the number of keys that were applied,
 // even if the push fails.
-static int apply(struct shard *s, struct shard_table *t, const struct push_values *v,
-                 const struct keys *k, const struct retries_push *known, size_t *ret_keys,
-                 struct err *e)
+static int apply(struct shard *s, struct shard_table *t, const struct msg_push *m,
+                 const struct push_values *v, const struct keys *k,
+                 const struct retries_push *known, size_t *ret_keys, struct err *e)
 {
     struct err first = {0};
     *ret_keys = 0;
@@ -182,7 +186,7 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
         size_t done;
         last = runs_together(k, r, known, PUSH_KEYS);
         uint32_t begin = k->runs[r].begin;
-        int rc = push_some(s, t, v, k, begin, k->runs[last].begin, &done, e);
+        int rc = push_some(s, t, m, v, k, r, last, &done, e);
         // If the push has failed, sets `last` to the run that failed.
         while (k->runs[last].begin - begin > done)
             last--;
@@ -251,8 +255,10 @@ static enum outcome apply_now(struct shard *s, struct shard_request *q,
         shard_ok(s, q, 0);
         return WANTS_LATER;
     }
+    if (rc == 0 && __builtin_expect(s->chain != NULL, false))
+        rc = chain_reserve(s, t, k, v, &e);
     if (rc == 0)
-        rc = apply(s, t, v, k, &known, &applied, &e);
+        rc = apply(s, t, m, v, k, &known, &applied, &e);
     if (rc != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
     t->figures.pushed_keys += applied;
@@ -273,7 +279,7 @@ static enum outcome apply_now(struct shard *s, struct shard_request *q,
 
 // Returns GOES_ON if the push can be served now, or the outcome for which it waits: what
 // an earlier push of the same link waits for, the begin of a save that its worker has
-// marked, or room for a save's copies of rows.
+// marked, room for a save's copies of rows, or replicas that are behind.
 static enum outcome must_wait(struct shard *s, const struct shard_request *q,
                               struct shard_table *t, const struct keys *k)
 {
@@ -285,6 +291,9 @@ static enum outcome must_wait(struct shard *s, const struct shard_request *q,
     else if (wants == GOES_ON && now && cut_going(t->store) &&
              !cut_has_room(t->store, k->key, k->n))
         wants = WANTS_ROOM;
+    else if (wants == GOES_ON && __builtin_expect(s->chain != NULL, false) &&
+             chain_is_full(s, t->spec.space, k))
+        wants = WANTS_MEMBER;
     if (wants != GOES_ON && q->fresh != NULL)
         t->figures.waited++;
     return wants;

@@ -76,7 +76,7 @@ static enum outcome send_page(struct shard *s, const struct shard_request *q,
                                   .more = p.more,
                                   .keys = {p.keys, p.n * sizeof(*p.keys)},
                                   .values = {p.values, p.n * width * sizeof(float)}};
-    van_send(s->van, q->peer->link, MSG_ROWS_ARE, q->id, &answer, &release);
+    shard_send(s, q, MSG_ROWS_ARE, &answer, &release, page_bytes(&t->spec, m->max));
     return ANSWERED;
 }
 

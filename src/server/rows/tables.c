@@ -224,7 +224,7 @@ bool tables_has_config(const struct shard_table *t, const char *config, size_t n
     return n == t->config.len && (n == 0 || memcmp(t->config.data, config, n) == 0);
 }
 
-static int tables_make(struct shard *s, const struct msg_table *m, struct err *e)
+int tables_make(struct shard *s, const struct msg_table *m, struct err *e)
 {
     struct table_spec spec;
     if (m->table < SPEC_MAX_TABLES && s->tables[m->table] != NULL &&
@@ -245,8 +245,13 @@ static int tables_make(struct shard *s, const struct msg_table *m, struct err *e
                        "no room for table '%s': rows take %llu of the %llu bytes allowed",
                        spec.config.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
+    TRY(chain_check_table(s, &spec, e));
     moves_break(s, spec.space, "a table was made");
-    return tables_add(s, &spec, &t, e);
+    TRY(tables_add(s, &spec, &t, e));
+    if (chain_note_table(s, t) == 0)
+        return 0;
+    tables_remove(s, t);
+    return err_nomem(e, "the record of a table for replicas");
 }
 
 enum outcome table_serve(struct shard *s, struct shard_request *q)
@@ -255,6 +260,8 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
     enum outcome outcome = place_check_all(s, q, q->m->table.epoch);
     if (outcome != GOES_ON)
         return outcome;
+    if (s->chain != NULL)
+        chain_is_about(s, ABOUT_ALL, WIRE_SPACE_SPARSE, NULL);
     if (tables_make(s, &q->m->table, &e) == 0)
         shard_ok(s, q, 0);
     else

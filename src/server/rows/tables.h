@@ -80,6 +80,8 @@ void tables_own(struct shard *s);
 // caller need not parse them, which would take longer than most requests.
 bool tables_has_config(const struct shard_table *t, const char *config, size_t n);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
+// Makes a table, or finds it with the same settings.
+int tables_make(struct shard *s, const struct msg_table *m, struct err *e);
 // Returns the table with this number, or NULL with an error.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
 void tables_close(struct shard *s);

@@ -1,0 +1,557 @@
+// A shard's chains: the roster's changes, records of pushes, and answers that wait.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/chain/chain.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "protocol/keys.h"
+#include "server/chain/records.h"
+#include "server/clocks/pending.h"
+#include "server/moves/stream.h"
+#include "server/rows/place.h"
+#include "server/rows/push.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+#define RETRY_NS (SECOND_NS / 100)
+
+int chain_open(struct shard *s, const struct roster *r)
+{
+    size_t n = roster_partitions(r);
+    if (r->replicas <= 1)
+        return 0;
+    struct chain *c = mem_zalloc(sizeof(*c));
+    struct chain_place *all = mem_zalloc(WIRE_SPACES * n * sizeof(*all));
+    if (c == NULL || all == NULL) {
+        mem_free(c);
+        mem_free(all);
+        return TUG_ENOMEM;
+    }
+    for (uint32_t i = 0; i < WIRE_SPACES; i++)
+        c->of[i] = all + i * n;
+    c->follow_at = VAN_NEVER;
+    gate_open(&c->gate, s->o.budget);
+    s->chain = c;
+    return 0;
+}
+
+void chain_close(struct shard *s)
+{
+    struct chain *c = s->chain;
+    if (c == NULL)
+        return;
+    gate_close(&c->gate);
+    inlets_close(s);
+    while (c->outlets != NULL)
+        outlets_free(s, c->outlets);
+    mem_free(c->needs);
+    mem_free(c->of[0]);
+    mem_free(c);
+    s->chain = NULL;
+}
+
+void chain_drop_link(struct shard *s, van_link link)
+{
+    if (s->chain != NULL)
+        gate_drop_link(&s->chain->gate, link);
+}
+
+// ---------------------------------------------------------------- the roster
+
+static uint32_t partitions(const struct shard *s)
+{
+    return (uint32_t)1 << s->bits;
+}
+
+static struct chain_place *place_of(const struct shard *s, const struct channel_record *r)
+{
+    return &s->chain->of[r->space][r->partition];
+}
+
+static const struct outgoing *going(const struct shard *s, uint32_t space, uint32_t p)
+{
+    const struct outgoing *o = s->moves.out;
+    while (o != NULL && (o->move.space != space || o->move.partition != p))
+        o = o->next;
+    return o;
+}
+
+static const struct incoming *coming(const struct shard *s, uint32_t space, uint32_t p)
+{
+    const struct incoming *m = s->moves.in;
+    while (m != NULL && (m->move.space != space || m->move.partition != p ||
+                         m->state == INCOMING_DROPS))
+        m = m->next;
+    return m;
+}
+
+// Begins to drop the rows of a partition whose chain this shard has left. If memory is
+// out, returns false, and the caller has to try again.
+static bool leave(struct shard *s, uint32_t space, uint32_t p)
+{
+    struct outgoing *o = mem_zalloc(sizeof(*o));
+    if (o == NULL)
+        return false;
+    o->move = (struct roster_move){.space = (enum wire_space)space, .partition = p};
+    o->bytes = BUF_INIT(SIZE_MAX / 2);
+    o->gone = true;
+    o->next = s->moves.out;
+    s->moves.out = o;
+    return true;
+}
+
+static void touch(struct shard *s, uint32_t space, uint32_t p)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->spec.space == space)
+            s->tables[i]->changed_at[p] = ++s->tables[i]->version;
+}
+
+// Sets the role of a partition by the roster: an owner serves it, another member has its
+// rows, and other shards drop it.
+static bool follow_role(struct shard *s, const struct roster *r, uint32_t space,
+                        uint32_t p)
+{
+    uint32_t me = member_id(s->member);
+    enum wire_space of = (enum wire_space)space;
+    enum moves_role role = roles_of(&s->roles, of, p);
+    if (role == ROLE_AWAY || role == ROLE_HANDING)
+        return true;
+    if (!roster_is_member(r, of, p, me))
+        return going(s, space, p) != NULL || coming(s, space, p) != NULL ||
+               leave(s, space, p);
+    bool owner = r->owners[space][p] == me;
+    if (owner && role == ROLE_BACKUP)
+        touch(s, space, p); // clients have other versions of its rows from its last owner
+    roles_set(&s->roles, of, p, owner ? ROLE_HERE : ROLE_BACKUP);
+    return true;
+}
+
+// Returns the node to which the records of a partition go; 0: to none.
+static uint32_t next_of(const struct shard *s, const struct roster *r, uint32_t space,
+                        uint32_t p)
+{
+    enum wire_space of = (enum wire_space)space;
+    const struct outgoing *o = going(s, space, p);
+    if (roles_of(&s->roles, of, p) == ROLE_AWAY)
+        return 0;
+    uint32_t next = roster_next(r, of, p, member_id(s->member));
+    if (next == 0 && o != NULL && o->move.fills && o->handing && !o->gone)
+        return o->move.to;
+    return next;
+}
+
+static uint32_t node_of(const struct chain_outlet *o)
+{
+    return o != NULL ? o->node : 0;
+}
+
+// Calls `each` for each record that is kept for the next member of its partition, and
+// must go to another one.
+static void each_redirected(struct shard *s, struct chain_outlet *o,
+                            void (*each)(struct shard *s, struct chain_place *p,
+                                         const struct channel_record *r))
+{
+    struct channel_record r;
+    for (uint64_t at = o->o.first; outlet_record(&o->o, &at, &r);) {
+        struct chain_place *p = place_of(s, &r);
+        if (r.kind == RECORD_PUSH && p->next == o && p->to != o->node && p->to != 0 &&
+            r.epoch >= p->next_since)
+            each(s, p, &r);
+    }
+}
+
+static void count_redirected(struct shard *s, struct chain_place *p,
+                             const struct channel_record *r)
+{
+    struct chain_outlet *to = outlets_find(s, p->to);
+    to->more++;
+    to->more_bytes += r->n;
+}
+
+static void append_redirected(struct shard *s, struct chain_place *p,
+                              const struct channel_record *r)
+{
+    struct chain_outlet *to = outlets_find(s, p->to);
+    struct channel_record again = *r;
+    again.epoch = member_roster(s->member)->epoch;
+    int rc = outlet_append(&to->o, &again);
+    assert(rc == 0); // redirect has made room
+    (void)rc;
+}
+
+// Makes room for the records that must be sent again, and appends them to the channels
+// to the partitions' new next members. Returns 0 or TUG_ENOMEM.
+static int redirect(struct shard *s)
+{
+    struct chain *c = s->chain;
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        o->more = o->more_bytes = 0;
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        each_redirected(s, o, count_redirected);
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        TRY(outlet_reserve(&o->o, o->more, o->more_bytes));
+    // A record that is appended here to a channel is not redirected once more, because
+    // p->next is still the old channel.
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        each_redirected(s, o, append_redirected);
+    return 0;
+}
+
+static void set_next(struct shard *s, struct chain_place *p)
+{
+    if (node_of(p->next) == p->to)
+        return;
+    p->next = p->to != 0 ? outlets_find(s, p->to) : NULL;
+    p->next_since = member_roster(s->member)->epoch;
+    if (p->next == NULL)
+        inlets_commit(s, p, p->applied);
+}
+
+// Finds each partition's next member. Returns 0, 1 if some next member has changed, or
+// TUG_ENOMEM; then nothing has changed.
+static int follow_next(struct shard *s, const struct roster *r)
+{
+    bool changed = false;
+    for (uint32_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t i = 0; i < partitions(s); i++) {
+            struct chain_place *p = &s->chain->of[space][i];
+            p->to = next_of(s, r, space, i);
+            changed |= node_of(p->next) != p->to;
+            if (p->to != 0 && outlets_get(s, p->to) == NULL)
+                return TUG_ENOMEM;
+        }
+    if (!changed)
+        return 0;
+    TRY(redirect(s));
+    for (uint32_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t i = 0; i < partitions(s); i++)
+            set_next(s, &s->chain->of[space][i]);
+    return 1;
+}
+
+// Finds the member before this shard for each partition. While the shard is filled, that
+// is the source, from the facts on.
+static void follow_from(struct shard *s, const struct roster *r)
+{
+    for (uint32_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t i = 0; i < partitions(s); i++) {
+            struct chain_place *p = &s->chain->of[space][i];
+            enum wire_space of = (enum wire_space)space;
+            const struct incoming *m = coming(s, space, i);
+            uint32_t from = 0;
+            if (roles_of(&s->roles, of, i) == ROLE_BACKUP)
+                from = roster_previous(r, of, i, member_id(s->member));
+            if (from == 0 && m != NULL && m->state == INCOMING_HERE)
+                continue; // the source stays the member before
+            if (from == p->from)
+                continue;
+            p->from_since = r->epoch;
+            p->from = from;
+            p->acks = false; // the list of its last inlet still has it
+        }
+}
+
+static bool is_alive(const struct roster *r, uint32_t node)
+{
+    const struct roster_node *n = roster_find(r, node);
+    return n != NULL && n->alive;
+}
+
+static void free_dead(struct shard *s, const struct roster *r)
+{
+    for (struct chain_outlet *o = s->chain->outlets, *next; o != NULL; o = next) {
+        next = o->next;
+        if (!is_alive(r, o->node))
+            outlets_free(s, o);
+    }
+}
+
+// Answers waiting requests with the roster, so that their clients send them again: the
+// members of their chains have changed. Pushes that were applied are found as repeats.
+static void answer_rosters(struct shard *s, const struct roster *r)
+{
+    van_link link;
+    uint64_t request;
+    while (gate_take(&s->chain->gate, &link, &request))
+        place_send_roster(s, link, request, r);
+}
+
+void chain_follow(struct shard *s, const struct roster *r)
+{
+    struct chain *c = s->chain;
+    bool left = true;
+    for (uint32_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < partitions(s); p++)
+            left &= follow_role(s, r, space, p);
+    roles_count(&s->roles, r, member_id(s->member));
+    follow_from(s, r);
+    int rc = follow_next(s, r);
+    if (rc == 1 && r->epoch != c->epoch)
+        answer_rosters(s, r);
+    if (rc >= 0) {
+        free_dead(s, r);
+        rc = inlets_follow(s, r);
+    }
+    c->epoch = rc >= 0 ? r->epoch : c->epoch;
+    c->follow_at = rc < 0 || !left ? s->now + RETRY_NS : VAN_NEVER;
+    inlets_again(s);
+    pending_wake(s, WANTS_MEMBER);
+}
+
+int chain_begin_next(struct shard *s, enum wire_space space, uint32_t partition,
+                     uint32_t node, struct err *e)
+{
+    struct chain_place *p = &s->chain->of[space][partition];
+    assert(p->next == NULL);
+    struct chain_outlet *o = outlets_get(s, node);
+    if (o == NULL)
+        return err_nomem(e, "a partition's next member");
+    p->next = o;
+    p->next_since = member_roster(s->member)->epoch;
+    return 0;
+}
+
+int chain_get_facts(const struct shard *s, enum wire_space space, uint32_t partition,
+                    struct buf *to)
+{
+    if (s->chain == NULL)
+        return 0;
+    uint64_t facts[] = {s->chain->of[space][partition].applied,
+                        member_roster(s->member)->epoch};
+    return stream_add_u64s(to, facts, 2);
+}
+
+int chain_take_facts(const struct shard *s, struct stream *x, struct chain_facts *ret,
+                     struct err *e)
+{
+    uint64_t facts[2];
+    if (s->chain == NULL)
+        return 0;
+    if (!stream_u64s(x, facts, 2))
+        return stream_damaged(e);
+    *ret = (struct chain_facts){facts[0], facts[1]};
+    return 0;
+}
+
+void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,
+                    const struct chain_facts *facts)
+{
+    if (s->chain == NULL)
+        return;
+    const struct incoming *m = coming(s, space, partition);
+    s->chain->of[space][partition] = (struct chain_place){
+        .applied = facts->position,
+        .committed = facts->position,
+        .from = m != NULL && m->source != NULL ? m->source->node : 0,
+        .from_since = facts->epoch};
+    inlets_again(s);
+}
+
+void chain_take(struct shard *s)
+{
+    s->chain->about = ABOUT_NONE; // the keys of the last request are not valid any more
+    if (s->chain->follow_at <= s->now)
+        chain_follow(s, member_roster(s->member));
+    outlets_take(s);
+    inlets_take(s);
+}
+
+// What an answer needs: that the members after this shard have records of a partition
+// (space << 32 | partition), or that a node has taken bytes of its channel (NODE | node).
+#define NODE ((uint64_t)1 << 63)
+
+static bool is_done(void *ctx, const struct gate_need *x)
+{
+    const struct shard *s = ctx;
+    if ((x->what & NODE) != 0) {
+        const struct chain_outlet *o = outlets_find(s, (uint32_t)x->what);
+        return o == NULL || o->used >= x->least;
+    }
+    return s->chain->of[x->what >> 32][(uint32_t)x->what].committed >= x->least;
+}
+
+void chain_send(struct shard *s)
+{
+    inlets_send(s);
+    outlets_send(s);
+    gate_send(&s->chain->gate, s->van, is_done, s);
+}
+
+uint64_t chain_tick(struct shard *s)
+{
+    uint64_t next = clock_earlier(outlets_tick(s), inlets_tick(s));
+    return clock_earlier(next, s->chain->follow_at);
+}
+
+// ---------------------------------------------------------------- requests
+
+bool chain_refuses(const struct shard *s, const struct shard_request *q, struct err *e)
+{
+    switch (q->type) {
+    case MSG_TABLE_DO:
+    case MSG_LOAD:
+    case MSG_SAVE:
+    case MSG_SAVE_TURN:
+    case MSG_MARK:
+    case MSG_TICK:
+        err_set(e, TUG_EUSAGE,
+                "%s is not possible in a cluster whose partitions have %u replicas",
+                wire_name(q->type), member_roster(s->member)->replicas);
+        return true;
+    default:
+        return false;
+    }
+}
+
+int chain_check_table(const struct shard *s, const struct table_spec *spec, struct err *e)
+{
+    if (s->chain == NULL || (spec->mode == WIRE_ASYNC && spec->config.cold[0] == '\0'))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "table '%s' must be asynchronous and in memory, because partitions "
+                   "have %u replicas",
+                   spec->config.name, member_roster(s->member)->replicas);
+}
+
+void chain_is_about(struct shard *s, enum chain_about about, enum wire_space space,
+                    const struct keys *keys)
+{
+    s->chain->about = about;
+    s->chain->space = space;
+    s->chain->keys = keys;
+}
+
+static uint32_t count_outlets(const struct chain *c)
+{
+    uint32_t n = 0;
+    for (const struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        n++;
+    return n;
+}
+
+// Finds what the answer needs and is not there yet. Returns 0 or TUG_ENOMEM.
+static int find_needs(struct chain *c, uint32_t *ret_n)
+{
+    size_t most = c->about == ABOUT_ALL ? count_outlets(c) : c->keys->n_runs;
+    *ret_n = 0;
+    if (most > c->max_needs) {
+        struct gate_need *needs = mem_realloc_array(c->needs, most, sizeof(*needs));
+        if (needs == NULL)
+            return TUG_ENOMEM;
+        c->needs = needs;
+        c->max_needs = most;
+    }
+    for (struct chain_outlet *o = c->outlets; c->about == ABOUT_ALL && o != NULL;
+         o = o->next)
+        if (o->used < outlet_end(&o->o))
+            c->needs[(*ret_n)++] = (struct gate_need){NODE | o->node, outlet_end(&o->o)};
+    for (uint32_t i = 0; c->about == ABOUT_KEYS && i < c->keys->n_runs; i++) {
+        uint32_t partition = c->keys->runs[i].partition;
+        const struct chain_place *p = &c->of[c->space][partition];
+        if (p->committed < p->applied)
+            c->needs[(*ret_n)++] = (struct gate_need){
+                (uint64_t)c->space << 32 | partition, p->applied};
+    }
+    return 0;
+}
+
+bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
+                 const void *msg, const struct van_release *release, uint64_t bytes)
+{
+    struct chain *c = s->chain;
+    uint32_t n = 0;
+    if (c->about == ABOUT_NONE)
+        return false;
+    int rc = find_needs(c, &n);
+    if (rc == 0 && n == 0)
+        return false;
+    if (rc == 0 && gate_hold(&c->gate, q->peer->link, type, q->id, msg, release, bytes,
+                             c->needs, n) == 0)
+        return true;
+    struct err e;
+    err_because(&e, TUG_EIO, REASON_NO_ROOM, 0,
+                "no room now for an answer that waits for replicas (--memory)");
+    struct msg_error m = wire_error(&e);
+    van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
+    if (release != NULL)
+        release->release(release->ctx);
+    return true;
+}
+
+bool chain_is_full(const struct shard *s, enum wire_space space, const struct keys *k)
+{
+    for (uint32_t i = 0; i < k->n_runs; i++) {
+        const struct chain_place *p = &s->chain->of[space][k->runs[i].partition];
+        if (p->next != NULL && outlet_kept(&p->next->o) >= outlets_most(s))
+            return true;
+    }
+    return false;
+}
+
+int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
+                  const struct push_values *v, struct err *e)
+{
+    struct chain *c = s->chain;
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        o->more = o->more_bytes = 0;
+    for (uint32_t i = 0; i < k->n_runs; i++) {
+        struct chain_outlet *o = c->of[t->spec.space][k->runs[i].partition].next;
+        if (o == NULL)
+            continue;
+        o->more++;
+        o->more_bytes += records_push_bytes(k->runs[i + 1].begin - k->runs[i].begin,
+                                            v->width);
+    }
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        if (outlet_reserve(&o->o, o->more, o->more_bytes) != 0)
+            return err_nomem(e, "the records of a push for replicas");
+    return 0;
+}
+
+// Appends the record of keys [first, first + n) of a push, which were applied.
+static void note(struct shard *s, const struct shard_table *t, uint32_t partition,
+                 const struct msg_push *m, const struct store_push *p, size_t first,
+                 size_t n)
+{
+    struct chain_place *place = &s->chain->of[t->spec.space][partition];
+    struct channel_record r = {.kind = RECORD_PUSH,
+                               .space = t->spec.space,
+                               .partition = partition,
+                               .bits = s->bits,
+                               .position = place->applied++,
+                               .epoch = member_roster(s->member)->epoch};
+    if (place->next == NULL) {
+        place->committed = place->applied;
+        return;
+    }
+    struct outlet *o = &place->next->o;
+    size_t begin;
+    int rc = outlet_begin(o, &r, &begin);
+    if (rc == 0)
+        rc = records_add_push(t, m, p, first, n, &o->bytes);
+    assert(rc == 0); // chain_reserve has made room
+    (void)rc;
+    outlet_finish(o, begin);
+}
+
+void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
+                uint32_t first, const struct msg_push *m, const struct store_push *p,
+                size_t n)
+{
+    uint32_t begin = k->runs[first].begin;
+    for (uint32_t i = first; i < k->n_runs && k->runs[i].begin - begin < n; i++)
+        note(s, t, k->runs[i].partition, m, p, k->runs[i].begin - begin,
+             k->runs[i + 1].begin - k->runs[i].begin);
+}
+
+int chain_note_table(struct shard *s, const struct shard_table *t)
+{
+    if (s->chain == NULL)
+        return 0;
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        TRY(outlets_add_table(s, o, t));
+    return 0;
+}

@@ -1,0 +1,197 @@
+// The chains of a shard: the loops that hold a partition, its primary first. Each member
+// applies an operation and passes it on to the next member as a record of a channel
+// (channel.h). An answer that depends on rows is sent when all members have all that the
+// primary had applied to the answer's partitions (gate.h).
+//
+//   sender                                     receiver
+//   appends a record for each applied push     asks RECORDS_WANTED, from byte `at` on
+//   answers RECORDS, at once or when it gets   applies the records, passes them on to its
+//   more bytes                                 own next members, and asks again; `acks`
+//   sends the answers that waited              say what all members after it have
+//
+// The position of a record is the number of records of its partition before it. A shard
+// applies a record only if its own roster names the sender as the member before it (or as
+// the source that fills it), and the position is the next one. It skips other records, and
+// acknowledges only partitions of which the sender is the member before it.
+//
+// Acknowledgements name partitions and not the bytes of a channel: with three replicas,
+// channels can form a ring, in which each one would wait for a record of the next one.
+//
+// In a new epoch members may only leave a chain, or be appended to it. So the records of
+// a member are always a prefix of those of each member before it, and a shard that gets
+// another next member sends it all kept records again, of which that member skips those
+// that it has.
+//
+// A shard without replicas has no struct chain. So far only tests have replicas.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_CHAIN_CHAIN_H
+#define TUG_SERVER_CHAIN_CHAIN_H
+
+#include "server/chain/channel.h"
+#include "server/chain/gate.h"
+#include "server/request.h"
+
+struct keys;
+struct push_values;
+struct roster;
+struct shard;
+struct shard_table;
+struct source_link;
+struct store_push;
+struct stream;
+struct table_spec;
+
+// The channel to a node.
+struct chain_outlet {
+    struct chain_outlet *next;
+    uint32_t node;
+    struct outlet o;
+    // The request that waits for bytes, from byte `at` on; link 0: none.
+    van_link link;
+    uint64_t request, at, until;
+    uint64_t used;           // the node has taken the records of the first `used` bytes
+    size_t more, more_bytes; // scratch: the records for which to make room
+};
+
+// The channel from a node.
+struct chain_inlet {
+    struct chain_inlet *next;
+    uint32_t node;
+    struct inlet i;
+    struct source_link *source;
+    // The partitions to acknowledge in the next request; `all`: all of this channel.
+    struct chain_place **acks;
+    uint32_t n_acks, max_acks;
+    bool all;
+    bool told;    // the next request has something new
+    bool behind;  // the first record could not be applied
+    uint64_t due; // time of the next request
+    // Time at which to try the first record again; VAN_NEVER: it need not be tried before
+    // something else happens.
+    uint64_t try_at;
+    struct err why; // why the first record could not be applied; code 0: it was
+};
+
+// A partition of a space.
+struct chain_place {
+    // `applied` records of the partition are applied here; all members after this shard
+    // have the first `committed` of them.
+    uint64_t applied, committed;
+    struct chain_outlet *next; // to the next member; NULL: there is none
+    uint64_t next_since;       // epoch since which it is the next one
+    bool acks;                 // the place is in the list of its inlet
+    uint32_t from;             // node id of the member before this shard; 0: none
+    uint64_t from_since;       // epoch since which that is the member before
+    uint32_t to;               // scratch: node id of the next member in the newest roster
+};
+
+// The partitions on which the answer to the request that is being served depends.
+enum chain_about { ABOUT_NONE, ABOUT_KEYS, ABOUT_ALL };
+
+// The facts about a partition's chain, for a loop that becomes a member.
+struct chain_facts {
+    uint64_t position, epoch; // the number of applied records, and the source's epoch
+};
+
+struct chain {
+    struct chain_place *of[WIRE_SPACES];
+    struct chain_outlet *outlets;
+    struct chain_inlet *inlets;
+    struct gate gate;
+    struct gate_need *needs; // scratch
+    size_t max_needs;
+    uint64_t epoch; // epoch of the last roster that was followed
+    enum chain_about about;
+    enum wire_space space;
+    const struct keys *keys;
+    uint64_t follow_at; // time at which to follow the roster again; VAN_NEVER: not needed
+};
+
+// Makes the chains of the first roster. Does nothing if it has no replicas. Returns 0 or
+// TUG_ENOMEM.
+int chain_open(struct shard *s, const struct roster *r);
+void chain_close(struct shard *s);
+// Called with each new roster, after moves_follow.
+void chain_follow(struct shard *s, const struct roster *r);
+// Called after each event. chain_take settles what was acknowledged, and chain_send sends
+// records, requests and answers.
+void chain_take(struct shard *s);
+void chain_send(struct shard *s);
+uint64_t chain_tick(struct shard *s); // returns when to call it again
+void chain_drop_link(struct shard *s, van_link link);
+
+// Says on which partitions the answer to the request that is being served depends.
+// `keys`, which may be NULL unless `about` is ABOUT_KEYS, must stay valid until the
+// request is served.
+void chain_is_about(struct shard *s, enum chain_about about, enum wire_space space,
+                    const struct keys *keys);
+// Keeps the answer until it may be sent, and returns true; returns false if it may be
+// sent at once. Takes over the memory of `release`, or refuses the request.
+bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
+                 const void *msg, const struct van_release *release, uint64_t bytes);
+// Returns whether this request is not possible yet if there are replicas; sets *e.
+bool chain_refuses(const struct shard *s, const struct shard_request *q, struct err *e);
+// Refuses a table that is not possible yet if there are replicas.
+int chain_check_table(const struct shard *s, const struct table_spec *spec,
+                      struct err *e);
+
+// Returns whether a push of these keys must wait, because a next member is behind.
+bool chain_is_full(const struct shard *s, enum wire_space space, const struct keys *k);
+// Makes room for the records of a push, so that chain_note cannot fail.
+int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
+                  const struct push_values *v, struct err *e);
+// Called when the first n keys of p were applied, which are the keys of runs from `first`
+// on.
+void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
+                uint32_t first, const struct msg_push *m, const struct store_push *p,
+                size_t n);
+// Called when a table was made. Returns 0 or TUG_ENOMEM.
+int chain_note_table(struct shard *s, const struct shard_table *t);
+
+// The partition is filled: from this position on, its records go to this node.
+int chain_begin_next(struct shard *s, enum wire_space space, uint32_t partition,
+                     uint32_t node, struct err *e);
+// Appends the facts of a partition's chain to the source's records; takes them from these
+// records; and begins to apply records of the partition from there on. They do nothing
+// if there are no replicas.
+int chain_get_facts(const struct shard *s, enum wire_space space, uint32_t partition,
+                    struct buf *to);
+int chain_take_facts(const struct shard *s, struct stream *x, struct chain_facts *ret,
+                     struct err *e);
+void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,
+                    const struct chain_facts *facts);
+
+// Defined in inlets.c:
+
+int inlets_follow(struct shard *s, const struct roster *r);
+void inlets_take(struct shard *s);
+void inlets_send(struct shard *s);
+uint64_t inlets_tick(struct shard *s);
+void inlets_close(struct shard *s);
+void inlets_again(struct shard *s); // records that could not be applied are tried again
+// Passes a message that came over a session to the inlet of this session. Returns whether
+// it was for it.
+bool inlets_message(struct shard *s, const struct source_link *l,
+                    const struct van_message *m, bool greeted);
+
+// Returns whether an inlet uses the session.
+bool chain_uses(const struct shard *s, const struct source_link *l);
+
+// Defined in outlets.c:
+
+// Counts that `n` records of the partition are on all members after this shard.
+void inlets_commit(struct shard *s, struct chain_place *p, uint64_t n);
+struct chain_outlet *outlets_find(const struct shard *s, uint32_t node); // or NULL
+int outlets_add_table(struct shard *s, struct chain_outlet *o,
+                      const struct shard_table *t);
+// Returns the outlet to a node; makes it if it is missing. NULL if memory is out.
+struct chain_outlet *outlets_get(struct shard *s, uint32_t node);
+void outlets_free(struct shard *s, struct chain_outlet *o);
+void outlets_take(struct shard *s);
+void outlets_send(struct shard *s);
+uint64_t outlets_tick(struct shard *s);
+// Returns the most bytes that are kept for a receiver before pushes wait for it.
+uint64_t outlets_most(const struct shard *s);
+
+#endif

@@ -1,0 +1,445 @@
+// Chains of several shards in the simulated network, one case after the other, and random
+// histories.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/chain/chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/replicas.h"
+#include "server/clocks/pending.h"
+#include "server/moves/record.h"
+#include "server/shard_internal.h"
+
+#define MS (SECOND_NS / 1000)
+enum { WINDOW = 8 }; // pushes and pulls under way in a random history
+
+static const uint32_t some[] = {0, 3, 6, 9, 12, 15}; // keys of six partitions
+
+static void test_backups_get_pushes(void **state)
+{
+    (void)state;
+    for (uint32_t replicas = 1; replicas <= 3; replicas++) {
+        struct replicas *w = replicas_open_with_table(1, replicas, replicas,
+                                                      REPLICAS_SERVERS);
+        for (int i = 0; i < 20; i++)
+            replicas_add_op(w, i % 4 == 3, some, REPLICAS_PUSH_KEYS);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        replicas_check_sums(w);
+        assert_int_equal(w->servers[0].shard->chain != NULL, replicas > 1);
+        for (uint32_t i = 0; i < REPLICAS_SERVERS && replicas > 1; i++)
+            for (struct chain_outlet *o = w->servers[i].shard->chain->outlets; o != NULL;
+                 o = o->next)
+                assert_int_equal(outlet_kept(&o->o), 0);
+        replicas_close(w);
+    }
+}
+
+// While the backup cannot be reached, neither a push nor a pull of its row is answered;
+// requests for other rows are.
+static void test_answers_wait(void **state)
+{
+    (void)state;
+    const uint32_t first = 0, other = 3;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    struct replicas_op *before = replicas_add_op(w, false, &first, 1);
+    REPLICAS_UNTIL(w, replicas_op_is_done(before));
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    struct replicas_op *push = replicas_add_op(w, false, &first, 1),
+                       *pull = replicas_add_op(w, true, &first, 1);
+    struct replicas_op *elsewhere = replicas_add_op(w, true, &other, 1);
+    replicas_run(w, SECOND_NS);
+    assert_true(replicas_op_is_done(elsewhere));
+    assert_true(replicas_value(w, 0, first) == 2 && replicas_value(w, 1, first) == 1);
+    assert_false(replicas_op_is_done(push) || replicas_op_is_done(pull));
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    assert_int_equal(w->shown[first], 2);
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// The primary dies before the worker gets its acknowledgement; the backup has the push,
+// and finds the repeat.
+static void test_promotion(void **state)
+{
+    (void)state;
+    for (uint32_t replicas = 2; replicas <= 3; replicas++) {
+        struct replicas *w = replicas_open_with_table(1, replicas, replicas, 1);
+        sim_partition(w->sim, w->worker, w->servers[1].v, true);
+        for (int i = 0; i < 4; i++)
+            replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+        REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 4);
+        sim_partition(w->sim, w->worker, w->servers[0].v, true);
+        replicas_run(w, 10 * MS);
+        replicas_crash(w, 0);
+        sim_partition(w->sim, w->worker, w->servers[1].v, false);
+        replicas_take_out(w, 0);
+        replicas_add_op(w, true, some, REPLICAS_PUSH_KEYS);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        assert_int_equal(w->shown[0], 4);
+        replicas_check_sums(w);
+        replicas_close(w);
+    }
+}
+
+// The member in the middle dies with records that the last member lacks: the primary
+// sends them to the last member.
+static void test_middle_dies(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, true);
+    for (int i = 0; i < 3; i++)
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    replicas_run(w, SECOND_NS);
+    assert_true(replicas_value(w, 1, 0) == 4 && replicas_value(w, 2, 0) == 1);
+    assert_int_equal(w->acked[0], 1);
+    replicas_crash(w, 1);
+    replicas_take_out(w, 1);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// A promoted member has pushes that the member after it lacks: it answers nothing about
+// them before that member has them.
+static void test_promoted_waits(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, true);
+    struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    replicas_run(w, SECOND_NS);
+    replicas_crash(w, 0);
+    replicas_take_out(w, 0);
+    struct replicas_op *pull = replicas_add_op(w, true, some, REPLICAS_PUSH_KEYS);
+    replicas_run(w, SECOND_NS);
+    assert_true(replicas_value(w, 1, 0) == 1 && replicas_value(w, 2, 0) == 0);
+    assert_false(replicas_op_is_done(push) || replicas_op_is_done(pull));
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, false);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// A primary that the scheduler has replaced, and that does not know it, acknowledges
+// nothing, although its link to its former backup works.
+static void test_replaced_primary(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    sim_partition(w->sim, w->servers[0].v, w->scheduler, true);
+    replicas_take_out(w, 0); // the server is alive, and still listed as alive
+    replicas_run(w, SECOND_NS);
+    // The worker has not got the roster either.
+    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p++)
+        w->chains[p][0] = replicas_id(0);
+    w->epoch--;
+    struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    struct replicas_op *pull = replicas_add_op(w, true, some, REPLICAS_PUSH_KEYS);
+    replicas_run(w, SECOND_NS);
+    assert_true(replicas_value(w, 0, 0) == 2 && replicas_value(w, 1, 0) == 1);
+    assert_false(replicas_op_is_done(push) || replicas_op_is_done(pull));
+    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p++)
+        w->chains[p][0] = replicas_id(1);
+    w->epoch++;
+    sim_partition(w->sim, w->servers[0].v, w->scheduler, false);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 0); // it has dropped its copy
+    replicas_close(w);
+}
+
+// Pushes wait when their backup is too far behind.
+static void test_slow_backup(void **state)
+{
+    (void)state;
+    static const struct shard_options small = {.max_bytes = 4 << 20};
+    struct replicas *w = replicas_open(1, 2, 2, 1, &small);
+    replicas_make_table(w);
+    struct replicas_server *x = &w->servers[0];
+    sim_partition(w->sim, x->v, w->servers[1].v, true);
+    struct chain_outlet *o = x->shard->chain->outlets;
+    while (o->node != replicas_id(1))
+        o = o->next;
+    struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
+    // As if much was kept: a record of an earlier epoch, which the receiver skips.
+    struct channel_record r = {
+        .kind = RECORD_PUSH, .bits = REPLICAS_BITS, .n = outlets_most(x->shard)};
+    void *content = mem_zalloc(r.n);
+    r.bytes = content;
+    assert_int_equal(outlet_append(&o->o, &r), 0);
+    mem_free(content);
+    struct replicas_op *later = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    replicas_run(w, SECOND_NS);
+    assert_true(pending_wants(x->shard, WANTS_MEMBER));
+    assert_true(replicas_value(w, 0, 0) == 1);
+    sim_partition(w->sim, x->v, w->servers[1].v, false);
+    REPLICAS_UNTIL(w, replicas_op_is_done(push) && replicas_op_is_done(later));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// Operations that records do not carry yet are refused, and so are tables that are not
+// asynchronous.
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    struct msg_mark mark = {.epoch = 1, .save = 1, .session = REPLICAS_SESSION};
+    van_send(w->worker, w->servers[0].s.link, MSG_MARK, REPLICAS_OTHER, &mark, NULL);
+    REPLICAS_UNTIL(w, strstr(w->refusal,
+                             "mark is not possible in a cluster whose partitions "
+                             "have 2 replicas") != NULL);
+    struct msg_tick tick = {
+        .table = REPLICAS_TABLE, .epoch = 1, .session = REPLICAS_SESSION};
+    van_send(w->worker, w->servers[0].s.link, MSG_TICK, REPLICAS_OTHER, &tick, NULL);
+    REPLICAS_UNTIL(w, strstr(w->refusal, "tick is not possible") != NULL);
+    replicas_make_spec(w, CONFIG_SYNC, 1);
+    w->spec.id = REPLICAS_TABLE + 1;
+    replicas_send_table(w, 0);
+    REPLICAS_UNTIL(w, strstr(w->refusal, "must be asynchronous and in memory") != NULL);
+    assert_null(w->servers[0].shard->tables[REPLICAS_TABLE + 1]);
+    replicas_close(w);
+}
+
+// While a partition is filled, pushes to it are served; afterwards they wait for the new
+// member, which can be promoted.
+static void test_fill(void **state)
+{
+    (void)state;
+    const uint32_t first = 0;
+    struct replicas *w = replicas_open_with_table(1, 2, 1, REPLICAS_SERVERS);
+    for (int i = 0; i < 3; i++)
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_begin_fill(w, 0, 1);
+    while (!w->arrived) {
+        if (replicas_all_done(w))
+            replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+        replicas_run(w, MS);
+    }
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    struct replicas_op *push = replicas_add_op(w, false, &first, 1);
+    replicas_run(w, SECOND_NS);
+    // The target is a member for the source before the roster says so.
+    assert_false(replicas_op_is_done(push));
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    replicas_end_fill(w, true);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_begin_fill(w, 4, 1); // server 0 also leads partition 4
+    REPLICAS_UNTIL(w, w->arrived);
+    replicas_end_fill(w, true);
+    replicas_crash(w, 0);
+    replicas_take_out(w, 0);
+    replicas_add_op(w, true, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// A fill that is given up, in whichever phase, leaves nothing behind.
+static void test_fill_is_given_up(void **state)
+{
+    (void)state;
+    for (uint64_t ms = 0; ms < 60; ms += 3) {
+        struct replicas *w = replicas_open_with_table(1, 2, 1, REPLICAS_SERVERS);
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        replicas_begin_fill(w, 0, 1);
+        for (uint64_t i = 0; i < ms && !w->arrived; i++) {
+            if (i % 4 == 0)
+                replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+            replicas_run(w, MS);
+        }
+        if (ms >= 57)
+            REPLICAS_UNTIL(w, w->arrived);
+        replicas_end_fill(w, false);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        replicas_check_sums(w);
+        assert_true(replicas_value(w, 1, 0) == 0);
+        replicas_close(w);
+    }
+}
+
+// A primary has a push that its backup lacks, leaves the chain, and is filled again. It
+// must not take the push for one that its new copy has.
+static void test_refilled(void **state)
+{
+    (void)state;
+    const uint32_t first = 0; // in partition 0
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    struct replicas_op *push = replicas_add_op(w, false, &first, 1);
+    REPLICAS_UNTIL(w, replicas_value(w, 0, first) == 1);
+    sim_partition(w->sim, w->worker, w->servers[1].v, true);
+    replicas_take_out(w, 0);
+    REPLICAS_UNTIL(w, replicas_value(w, 0, first) == 0);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    assert_false(replicas_op_is_done(push));
+    replicas_begin_fill(w, 0, 0);
+    REPLICAS_UNTIL(w, w->arrived);
+    replicas_end_fill(w, true);
+    // Server 1 leaves the chain before it gets the repeated push.
+    w->chains[0][0] = replicas_id(0);
+    w->chains[0][1] = 0;
+    w->epoch++;
+    replicas_send_rosters(w);
+    REPLICAS_UNTIL(w, replicas_op_is_done(push));
+    assert_true(replicas_value(w, 0, first) == 1);
+    replicas_close(w);
+}
+
+// ---------------------------------------------------------------- random histories
+
+static bool may_die(const struct replicas *w, uint32_t server)
+{
+    if (w->servers[server].dead)
+        return false;
+    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p++)
+        if (w->chains[p][1] == 0 && w->chains[p][0] == replicas_id(server))
+            return false;
+    return true;
+}
+
+static void random_op(struct replicas *w)
+{
+    uint32_t keys[REPLICAS_PUSH_KEYS], n = 0;
+    for (uint32_t k = 0; k < REPLICAS_KEYS && n < REPLICAS_PUSH_KEYS; k++)
+        if (replicas_draw(w, REPLICAS_KEYS / REPLICAS_PUSH_KEYS) == 0)
+            keys[n++] = k;
+    if (n > 0 && w->n_ops < REPLICAS_OPS && w->n_ops - w->first_op < WINDOW)
+        replicas_add_op(w, replicas_draw(w, 3) == 0, keys, n);
+}
+
+static void random_death(struct replicas *w)
+{
+    uint32_t i = (uint32_t)replicas_draw(w, REPLICAS_SERVERS);
+    if (!may_die(w, i))
+        return;
+    if (replicas_draw(w, 3) > 0)
+        replicas_crash(w, i);
+    else // it lives, but does not hear of it
+        sim_partition(w->sim, w->servers[i].v, w->scheduler, true);
+    w->servers[i].dead = true;
+    replicas_run(w, replicas_draw(w, 200) * MS);
+    if (w->fill.move != 0 &&
+        (w->fill.to == replicas_id(i) ||
+         w->chains[w->fill.partition][replicas_chain_length(w, w->fill.partition) - 1] ==
+             replicas_id(i)))
+        w->fill.move = 0;
+    replicas_take_out(w, i);
+}
+
+static void random_fill(struct replicas *w)
+{
+    uint32_t p = (uint32_t)replicas_draw(w, REPLICAS_PARTITIONS),
+             to = (uint32_t)replicas_draw(w, REPLICAS_SERVERS);
+    if (w->fill.move != 0) {
+        if (w->arrived || replicas_draw(w, 40) == 0)
+            replicas_end_fill(w, w->arrived && replicas_draw(w, 4) > 0);
+        return;
+    }
+    for (uint32_t i = 0; i < replicas_chain_length(w, p); i++)
+        if (w->chains[p][i] == replicas_id(to))
+            return;
+    if (!w->servers[to].dead && replicas_chain_length(w, p) < w->replicas)
+        replicas_begin_fill(w, p, to);
+}
+
+// A surplus member leaves, which may be any.
+static void random_leave(struct replicas *w)
+{
+    uint32_t p = (uint32_t)replicas_draw(w, REPLICAS_PARTITIONS),
+             n = replicas_chain_length(w, p);
+    if (n < 2 || w->fill.move != 0)
+        return;
+    for (uint32_t i = (uint32_t)replicas_draw(w, n); i < n; i++)
+        w->chains[p][i] = w->chains[p][i + 1];
+    w->epoch++;
+    replicas_send_rosters(w);
+}
+
+static void random_step(struct replicas *w)
+{
+    uint64_t what = replicas_draw(w, 100);
+    if (what < 60)
+        random_op(w);
+    else if (what < 62)
+        random_death(w);
+    else if (what < 85)
+        random_fill(w);
+    else if (what < 87)
+        random_leave(w);
+    else if (what < 91)
+        sim_partition(w->sim, w->servers[replicas_draw(w, REPLICAS_SERVERS)].v,
+                      w->servers[replicas_draw(w, REPLICAS_SERVERS)].v,
+                      replicas_draw(w, 2) == 0);
+    else if (what < 93)
+        sim_break(w->sim, w->servers[replicas_draw(w, REPLICAS_SERVERS)].v,
+                  w->servers[replicas_draw(w, REPLICAS_SERVERS)].v);
+    replicas_run(w, replicas_draw(w, 10) * MS);
+}
+
+static void run_random(uint64_t seed)
+{
+    uint32_t replicas = 2 + (uint32_t)(seed % 2);
+    struct replicas *w = replicas_open_with_table(seed, replicas, replicas,
+                                                  1 + seed / 2 % REPLICAS_SERVERS);
+    sim_van_loses_none(w->scheduler);
+    if (seed % 3 == 0)
+        sim_set_faults(w->sim, 0.01, 0.01, 0.01, 0.005);
+    for (int i = 0; i < 600; i++)
+        random_step(w);
+    sim_set_faults(w->sim, 0, 0, 0, 0);
+    for (uint32_t i = 0; i < REPLICAS_SERVERS; i++)
+        for (uint32_t k = 0; k < i; k++)
+            sim_partition(w->sim, w->servers[i].v, w->servers[k].v, false);
+    if (w->fill.move != 0)
+        replicas_end_fill(w, w->arrived);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// TUG_SEEDS="FROM TO" runs these seeds instead.
+static void test_random_histories(void **state)
+{
+    (void)state;
+    char *seeds = getenv("TUG_SEEDS");
+    uint64_t from = 1, to = 40;
+    if (seeds != NULL) {
+        from = strtoull(seeds, &seeds, 10);
+        to = strtoull(seeds, NULL, 10);
+    }
+    for (uint64_t seed = from; seed <= to; seed++)
+        run_random(seed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_backups_get_pushes),
+        cmocka_unit_test(test_answers_wait),
+        cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_middle_dies),
+        cmocka_unit_test(test_promoted_waits),
+        cmocka_unit_test(test_replaced_primary),
+        cmocka_unit_test(test_slow_backup),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_fill_is_given_up),
+        cmocka_unit_test(test_refilled),
+        cmocka_unit_test(test_random_histories),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

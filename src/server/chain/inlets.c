@@ -1,0 +1,338 @@
+// The receiver's side of a shard's channels.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "server/chain/chain.h"
+#include "server/chain/records.h"
+#include "server/moves/stream.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+#define ASK_AGAIN_NS (2 * SECOND_NS) // pause before an unanswered request is repeated
+#define TRY_NS (SECOND_NS / 100)     // pause before a record is tried again
+// The number of requests begins with this bit, so that it differs from those of moves.
+#define REQUEST ((uint64_t)1 << 63)
+// While so many bytes wait because a record cannot be applied, no more are kept.
+enum { STAGE_BYTES = 8 << 20 };
+
+static int inlets_begin(struct shard *s, uint32_t node)
+{
+    struct chain *c = s->chain;
+    for (const struct chain_inlet *x = c->inlets; x != NULL; x = x->next)
+        if (x->node == node)
+            return 0;
+    struct chain_inlet *x = mem_zalloc(sizeof(*x));
+    struct source_link *l = x != NULL ? source_link_take(s, node) : NULL;
+    if (l == NULL) {
+        mem_free(x);
+        return TUG_ENOMEM;
+    }
+    inlet_open(&x->i);
+    x->node = node;
+    x->source = l;
+    x->try_at = VAN_NEVER;
+    x->told = x->all = true;
+    x->next = c->inlets;
+    c->inlets = x;
+    return 0;
+}
+
+static void inlets_end(struct shard *s, struct chain_inlet **at)
+{
+    struct chain_inlet *x = *at;
+    *at = x->next;
+    source_link_release(s, x->source);
+    inlet_close(&x->i);
+    mem_free(x->acks);
+    mem_free(x);
+}
+
+void inlets_close(struct shard *s)
+{
+    while (s->chain->inlets != NULL)
+        inlets_end(s, &s->chain->inlets);
+}
+
+bool chain_uses(const struct shard *s, const struct source_link *l)
+{
+    const struct chain_inlet *x = s->chain != NULL ? s->chain->inlets : NULL;
+    while (x != NULL && x->source != l)
+        x = x->next;
+    return x != NULL;
+}
+
+void inlets_again(struct shard *s)
+{
+    for (struct chain_inlet *x = s->chain->inlets; x != NULL; x = x->next)
+        x->try_at = s->now;
+}
+
+// A channel is kept as long as its sender lives, because its bytes have one numbering.
+int inlets_follow(struct shard *s, const struct roster *r)
+{
+    for (struct chain_inlet **at = &s->chain->inlets; *at != NULL;) {
+        const struct roster_node *n = roster_find(r, (*at)->node);
+        if (n == NULL || !n->alive)
+            inlets_end(s, at);
+        else
+            at = &(*at)->next;
+    }
+    for (uint32_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+            if (s->chain->of[space][p].from != 0)
+                TRY(inlets_begin(s, s->chain->of[space][p].from));
+    for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
+        if (m->move.fills && m->source != NULL)
+            TRY(inlets_begin(s, m->source->node));
+    return 0;
+}
+
+static struct chain_inlet *inlet_from(const struct shard *s, uint32_t node)
+{
+    struct chain_inlet *x = s->chain->inlets;
+    while (x != NULL && x->node != node)
+        x = x->next;
+    return x;
+}
+
+// Adds the place to the list of those to acknowledge.
+static void acknowledge(struct chain_inlet *x, struct chain_place *p)
+{
+    x->told = true;
+    if (p->acks || x->all)
+        return;
+    if (x->n_acks == x->max_acks) {
+        uint32_t max = x->max_acks > 0 ? 2 * x->max_acks : 64;
+        struct chain_place **acks = mem_realloc_array(x->acks, max, sizeof(*acks));
+        if (acks == NULL) {
+            x->all = true;
+            return;
+        }
+        x->acks = acks;
+        x->max_acks = max;
+    }
+    x->acks[x->n_acks++] = p;
+    p->acks = true;
+}
+
+void inlets_commit(struct shard *s, struct chain_place *p, uint64_t n)
+{
+    n = n < p->applied ? n : p->applied;
+    if (n <= p->committed)
+        return;
+    p->committed = n;
+    struct chain_inlet *x = p->from != 0 ? inlet_from(s, p->from) : NULL;
+    if (x != NULL)
+        acknowledge(x, p);
+}
+
+static bool is_filled(const struct shard *s, const struct channel_record *r)
+{
+    const struct incoming *m = s->moves.in;
+    while (m != NULL && (m->move.space != r->space || m->move.partition != r->partition ||
+                         m->state > INCOMING_ENDS))
+        m = m->next;
+    return m != NULL;
+}
+
+enum verdict { APPLIES, SKIPS, WAITS };
+
+// Decides what to do with a record: see chain.h.
+static enum verdict judge(struct shard *s, struct chain_inlet *x,
+                          const struct channel_record *r)
+{
+    const struct chain_place *p = &s->chain->of[r->space][r->partition];
+    uint64_t epoch = member_roster(s->member)->epoch;
+    if (r->epoch > epoch) {
+        member_want_roster(s->member, r->epoch);
+        return WAITS;
+    }
+    if (r->kind == RECORD_TABLE)
+        return APPLIES;
+    if (is_filled(s, r)) // the facts, which have the position, are on their way
+        return WAITS;
+    if (p->from != x->node || r->epoch < p->from_since || r->position < p->applied)
+        return SKIPS;
+    if (r->position > p->applied) {
+        err_set(&x->why, TUG_EDATA, "records %llu to %llu of partition %u are missing",
+                (unsigned long long)p->applied, (unsigned long long)r->position - 1,
+                r->partition);
+        return WAITS;
+    }
+    return p->next != NULL && outlet_kept(&p->next->o) >= outlets_most(s) ? WAITS
+                                                                          : APPLIES;
+}
+
+// Applies a push and passes it on to the next member.
+static int apply(struct shard *s, struct chain_place *p, const struct channel_record *r,
+                 struct err *e)
+{
+    struct channel_record on = *r;
+    struct outlet *o = p->next != NULL ? &p->next->o : NULL;
+    on.epoch = member_roster(s->member)->epoch;
+    if (o != NULL && outlet_reserve(o, 1, r->n) != 0)
+        return err_nomem(e, "the records of partitions for a replica");
+    TRY(records_apply(s, r, e));
+    p->applied++;
+    if (o == NULL) {
+        inlets_commit(s, p, p->applied);
+        return 0;
+    }
+    int rc = outlet_append(o, &on);
+    assert(rc == 0); // there is room
+    (void)rc;
+    return 0;
+}
+
+// Takes the first record. Returns false if it has to wait.
+static bool take_one(struct shard *s, struct chain_inlet *x,
+                     const struct channel_record *r)
+{
+    struct chain_place *p = &s->chain->of[r->space][r->partition];
+    enum verdict v = judge(s, x, r);
+    int rc = v == WAITS ? TUG_EIO : 0;
+    if (v == APPLIES)
+        rc = r->kind == RECORD_TABLE ? records_apply(s, r, &x->why)
+                                     : apply(s, p, r, &x->why);
+    if (rc != 0)
+        return false;
+    // A record that is sent again may have been acknowledged to another loop only.
+    if (v == SKIPS && p->from == x->node)
+        acknowledge(x, p);
+    inlet_take(&x->i, r);
+    x->told = true;
+    return true;
+}
+
+// Logs why a record cannot be applied.
+static void log_why(struct shard *s, const struct chain_inlet *x)
+{
+    char line[ERR_TEXT_MAX], name[ROSTER_NAME_MAX];
+    struct err why = x->why;
+    err_wrap(&why, "records of %s wait",
+             roster_name_of(member_roster(s->member), x->node, name));
+    if (s->o.log != NULL && refusals_note(&s->refusals, &why, s->now, line))
+        s->o.log(s->o.log_ctx, line);
+}
+
+// Takes as many records as possible.
+static void take(struct shard *s, struct chain_inlet *x)
+{
+    struct channel_record r;
+    int rc = 1;
+    x->why.code = 0;
+    x->try_at = VAN_NEVER;
+    while (rc == 1) {
+        rc = inlet_record(&x->i, &r, &x->why);
+        if (rc == 1 && r.bits != s->bits)
+            rc = stream_damaged(&x->why);
+        if (rc == 1 && !take_one(s, x, &r))
+            rc = TUG_EIO;
+    }
+    x->behind = rc != 0;
+    if (rc != 0)
+        x->try_at = s->now + TRY_NS;
+    if (x->why.code != 0)
+        log_why(s, x);
+}
+
+void inlets_take(struct shard *s)
+{
+    for (struct chain_inlet *x = s->chain->inlets; x != NULL; x = x->next)
+        if (x->try_at <= s->now)
+            take(s, x);
+}
+
+static int add_ack(const struct shard *s, const struct chain_inlet *x,
+                   const struct chain_place *p, struct buf *to)
+{
+    // All places lie in one array, space by space.
+    uint64_t i = (uint64_t)(p - s->chain->of[0]), space = i >> s->bits;
+    uint64_t ack[] = {space << 32 | (i - (space << s->bits)), p->committed};
+    return p->from == x->node ? buf_add(to, ack, sizeof(ack)) : 0;
+}
+
+// Appends the acknowledgements of the next request.
+static int add_acks(struct shard *s, const struct chain_inlet *x, struct buf *to)
+{
+    for (uint32_t i = 0; i < x->n_acks && !x->all; i++)
+        TRY(add_ack(s, x, x->acks[i], to));
+    for (uint64_t i = 0; i < (uint64_t)WIRE_SPACES << s->bits && x->all; i++)
+        TRY(add_ack(s, x, &s->chain->of[0][i], to));
+    return 0;
+}
+
+static void ask(struct shard *s, struct chain_inlet *x)
+{
+    struct buf acks = BUF_INIT(WIRE_SPAN_MAX);
+    bool all = add_acks(s, x, &acks) == 0;
+    struct msg_records_wanted m = {.session = member_session(s->member),
+                                   .epoch = member_roster(s->member)->epoch,
+                                   .at = x->i.at,
+                                   .used = x->i.at - inlet_left(&x->i),
+                                   .acks = {acks.data, acks.len}};
+    for (uint32_t i = 0; i < x->n_acks && all; i++)
+        x->acks[i]->acks = false;
+    x->n_acks = all ? 0 : x->n_acks;
+    x->all = x->all && !all;
+    x->told = false;
+    x->due = s->now + ASK_AGAIN_NS;
+    van_send(s->van, x->source->s.link, MSG_RECORDS_WANTED, REQUEST, &m, NULL);
+    buf_free(&acks);
+}
+
+void inlets_send(struct shard *s)
+{
+    for (struct chain_inlet *x = s->chain->inlets; x != NULL; x = x->next)
+        if (x->source->s.state == SESSION_OPEN && (x->told || x->due <= s->now)) {
+            x->all |= x->due <= s->now; // the last acknowledgements may be lost
+            ask(s, x);
+        }
+}
+
+uint64_t inlets_tick(struct shard *s)
+{
+    uint64_t next = VAN_NEVER;
+    for (const struct chain_inlet *x = s->chain->inlets; x != NULL; x = x->next) {
+        next = clock_earlier(next, x->try_at);
+        if (x->source->s.state == SESSION_OPEN)
+            next = clock_earlier(next, x->due);
+    }
+    return next;
+}
+
+bool inlets_message(struct shard *s, const struct source_link *l,
+                    const struct van_message *m, bool greeted)
+{
+    struct chain_inlet *x = s->chain->inlets;
+    while (x != NULL && x->source != l)
+        x = x->next;
+    if (x == NULL)
+        return false;
+    if (greeted) {
+        x->told = x->all = true;
+        return false;
+    }
+    if (m->request != REQUEST)
+        return false;
+    if (m->type != MSG_RECORDS) {
+        x->due = s->now +
+                 TRY_NS; // a refusal: the sender's roster differs, or it has no memory
+        return true;
+    }
+    const struct msg_records *r = &m->m->records;
+    if (r->epoch > member_roster(s->member)->epoch)
+        member_want_roster(s->member, r->epoch);
+    // Bytes that cannot be kept are asked for again.
+    if ((!x->behind || inlet_left(&x->i) < STAGE_BYTES) &&
+        inlet_add(&x->i, r->at, r->bytes.data, r->bytes.n) == 0) {
+        x->try_at = s->now;
+        x->told = true;
+        x->all |= r->bytes.n == 0; // there is time to repeat what may be lost
+    } else {
+        x->due = s->now + TRY_NS;
+    }
+    return true;
+}

@@ -1,0 +1,206 @@
+// The sender's side of a shard's channels.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "server/chain/chain.h"
+#include "server/chain/records.h"
+#include "server/clocks/pending.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+// A request that waits for bytes is answered without bytes after this time, so that the
+// receiver finds out that a link is silent.
+#define HOLD_NS SECOND_NS
+// PIECE_BYTES: most bytes of a message. MOST_BYTES: bytes that are kept for a receiver
+// before pushes wait; FEW_BYTES: the same if --memory has no room beside the rows.
+enum { PIECE_BYTES = 2 << 20, MOST_BYTES = 64 << 20, FEW_BYTES = 4 << 20 };
+
+struct chain_outlet *outlets_find(const struct shard *s, uint32_t node)
+{
+    struct chain_outlet *o = s->chain->outlets;
+    while (o != NULL && o->node != node)
+        o = o->next;
+    return o;
+}
+
+int outlets_add_table(struct shard *s, struct chain_outlet *o,
+                      const struct shard_table *t)
+{
+    struct channel_record r = {
+        .kind = RECORD_TABLE, .bits = s->bits, .epoch = member_roster(s->member)->epoch};
+    size_t begin, before = o->o.bytes.len;
+    int rc = outlet_begin(&o->o, &r, &begin);
+    if (rc == 0)
+        rc = records_add_table(t, &o->o.bytes);
+    if (rc == 0)
+        outlet_finish(&o->o, begin);
+    else
+        o->o.bytes.len = before;
+    return rc;
+}
+
+// The channel begins with all tables, because the receiver gets a table from clients only
+// if it owns a partition.
+static int add_tables(struct shard *s, struct chain_outlet *o)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL)
+            TRY(outlets_add_table(s, o, s->tables[i]));
+    return 0;
+}
+
+struct chain_outlet *outlets_get(struct shard *s, uint32_t node)
+{
+    struct chain_outlet *o = outlets_find(s, node);
+    if (o != NULL)
+        return o;
+    o = mem_zalloc(sizeof(*o));
+    if (o == NULL)
+        return NULL;
+    outlet_open(&o->o);
+    o->node = node;
+    if (add_tables(s, o) != 0) {
+        outlet_close(&o->o);
+        mem_free(o);
+        return NULL;
+    }
+    o->next = s->chain->outlets;
+    s->chain->outlets = o;
+    return o;
+}
+
+void outlets_free(struct shard *s, struct chain_outlet *o)
+{
+    struct chain_outlet **at = &s->chain->outlets;
+    while (*at != o)
+        at = &(*at)->next;
+    *at = o->next;
+    outlet_close(&o->o);
+    mem_free(o);
+}
+
+uint64_t outlets_most(const struct shard *s)
+{
+    uint64_t left = s->o.max_bytes > s->bytes ? s->o.max_bytes - s->bytes : 0;
+    if (s->o.max_bytes == 0 || left > MOST_BYTES)
+        return MOST_BYTES;
+    return left > FEW_BYTES ? left : FEW_BYTES;
+}
+
+// Returns whether the outlet need not keep a record any more, which ends at byte `end`.
+static bool is_over(const struct shard *s, const struct chain_outlet *o,
+                    const struct channel_record *r, uint64_t end)
+{
+    const struct chain_place *p = &s->chain->of[r->space][r->partition];
+    if (end > o->used)
+        return false;
+    // A record from before p->next was the next member was redirected to it.
+    return r->kind != RECORD_PUSH || p->next != o || r->epoch < p->next_since ||
+           r->position < p->committed;
+}
+
+void outlets_take(struct shard *s)
+{
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
+        struct channel_record r;
+        uint64_t first = o->o.first, at = first;
+        while (first < o->used && outlet_record(&o->o, &at, &r) && is_over(s, o, &r, at))
+            first = at;
+        if (first == o->o.first)
+            continue;
+        outlet_drop(&o->o, first);
+        inlets_again(s);
+        pending_wake(s, WANTS_MEMBER);
+    }
+}
+
+static void answer(struct shard *s, struct chain_outlet *o, const char *bytes, size_t n)
+{
+    struct msg_records m = {
+        .epoch = member_roster(s->member)->epoch, .at = o->at, .bytes = {bytes, n}};
+    van_send(s->van, o->link, MSG_RECORDS, o->request, &m, NULL);
+    o->link = 0;
+}
+
+void outlets_send(struct shard *s)
+{
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
+        const char *bytes = NULL;
+        // A receiver that repeats its request, and reads no answer, must not fill the
+        // memory.
+        if (o->link == 0 || van_queued(s->van, o->link) > PIECE_BYTES)
+            continue;
+        size_t n = outlet_from(&o->o, o->at, PIECE_BYTES, &bytes);
+        if (n > 0 || o->until <= s->now)
+            answer(s, o, bytes, n);
+    }
+}
+
+uint64_t outlets_tick(struct shard *s)
+{
+    uint64_t next = VAN_NEVER;
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        if (o->link != 0) {
+            // After its time, the answer waits until earlier ones were sent.
+            uint64_t at = o->until > s->now ? o->until : s->now + SECOND_NS / 1000;
+            next = clock_earlier(next, at);
+        }
+    return next;
+}
+
+static bool is_server(const struct roster *r, uint32_t node)
+{
+    const struct roster_node *n = roster_find(r, node);
+    return n != NULL && n->alive && n->role == WIRE_SERVER;
+}
+
+// Takes the numbers of records that a node and all members after it have.
+static void take_acks(struct shard *s, const struct chain_outlet *o,
+                      const struct wire_span *acks)
+{
+    const uint64_t *x = acks->data;
+    for (uint64_t i = 0; i + 1 < acks->n / sizeof(*x); i += 2) {
+        uint64_t space = x[i] >> 32, partition = x[i] & UINT32_MAX;
+        if (space >= WIRE_SPACES || partition >> s->bits != 0)
+            continue;
+        struct chain_place *p = &s->chain->of[space][partition];
+        if (p->next == o)
+            inlets_commit(s, p, x[i + 1]);
+    }
+}
+
+enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
+{
+    const struct msg_records_wanted *m = &q->m->records_wanted;
+    const struct roster *r = member_roster(s->member);
+    struct chain_outlet *o = NULL;
+    struct err e = {0};
+    if (m->epoch > r->epoch)
+        member_want_roster(s->member, m->epoch);
+    if (s->chain == NULL)
+        err_set(&e, TUG_EUSAGE, "the partitions of this cluster have no replicas");
+    else if (!is_server(r, q->peer->node) || q->peer->node == member_id(s->member))
+        err_set(&e, TUG_EUSAGE, "node %u is not a server in epoch %llu", q->peer->node,
+                (unsigned long long)r->epoch);
+    else if ((o = outlets_get(s, q->peer->node)) == NULL)
+        err_nomem(&e, "the records of partitions for a replica");
+    else if (m->at > outlet_end(&o->o) || m->used > m->at)
+        err_set(&e, TUG_EUSAGE, "the channel to node %u has %llu bytes, not %llu",
+                o->node, (unsigned long long)outlet_end(&o->o),
+                (unsigned long long)m->at);
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    if (m->at < o->o.first)
+        return ANSWERED; // a late request; the receiver has these bytes
+    o->used = m->used > o->used ? m->used : o->used;
+    take_acks(s, o, &m->acks);
+    o->link = q->peer->link;
+    o->request = q->id;
+    o->at = m->at;
+    o->until = s->now + HOLD_NS;
+    return ANSWERED;
+}
