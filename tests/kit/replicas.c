@@ -311,7 +311,7 @@ static uint64_t tick_session(struct replicas *w, uint32_t i, uint64_t now)
     struct session *s = &w->servers[i].s;
     char address[32];
     snprintf(address, sizeof(address), "sim://server%u", i);
-    if (w->servers[i].dead)
+    if (w->servers[i].crashed || w->servers[i].dead)
         return VAN_NEVER;
     if (s->state == SESSION_CLOSED && s->due <= now)
         session_dial(s, address, 10 * SECOND_NS, now);
@@ -504,11 +504,12 @@ void replicas_close(struct replicas *w)
 void replicas_crash(struct replicas *w, uint32_t server)
 {
     sim_crash(w->sim, w->servers[server].v);
-    w->servers[server].dead = true;
+    w->servers[server].crashed = true;
 }
 
 void replicas_take_out(struct replicas *w, uint32_t server)
 {
+    w->servers[server].dead |= w->servers[server].crashed;
     for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p++) {
         uint32_t *c = w->chains[p], n = 0;
         for (uint32_t i = 0; i < ROSTER_MAX_CHAIN; i++)
@@ -526,9 +527,10 @@ void replicas_take_out(struct replicas *w, uint32_t server)
 
 float replicas_value(struct replicas *w, uint32_t server, uint32_t key)
 {
-    const float *row = w->servers[server].dead ? NULL
-                                               : shards_row(w->servers[server].shard,
-                                                            REPLICAS_TABLE, w->keys[key]);
+    const float *row = w->servers[server].crashed
+                           ? NULL
+                           : shards_row(w->servers[server].shard, REPLICAS_TABLE,
+                                        w->keys[key]);
     return row != NULL ? *row : 0;
 }
 

@@ -45,9 +45,9 @@ struct replicas_sent {
 struct replicas_server {
     struct shard *shard;
     struct van *v;
-    bool dead;
-    van_link link;    // the scheduler's link to it; 0: none
-    struct session s; // the worker's
+    bool crashed, dead; // `dead`: the roster lists it as dead
+    van_link link;      // the scheduler's link to it; 0: none
+    struct session s;   // the worker's
 };
 
 // The world.
@@ -98,7 +98,7 @@ struct replicas_op *replicas_add_op(struct replicas *w, bool pull, const uint32_
                                     uint32_t n);
 bool replicas_op_is_done(const struct replicas_op *o);
 bool replicas_all_done(struct replicas *w);
-// Returns the value of a key on a server; 0 if the server has no row, or is dead.
+// Returns the value of a key on a server; 0 if the server has no row, or has crashed.
 float replicas_value(struct replicas *w, uint32_t server, uint32_t key);
 // Checks that all members of each chain have each push exactly once.
 void replicas_check_sums(struct replicas *w);
@@ -116,7 +116,7 @@ void replicas_run(struct replicas *w, uint64_t ns); // lets time pass
     } while (0)
 
 void replicas_crash(struct replicas *w, uint32_t server);
-// Takes a server out of all chains, in a new epoch.
+// Takes a server out of all chains, in a new epoch. If it has crashed, it is dead now.
 void replicas_take_out(struct replicas *w, uint32_t server);
 void replicas_send_rosters(struct replicas *w);
 uint32_t replicas_chain_length(const struct replicas *w, uint32_t partition);

@@ -248,7 +248,9 @@ static void follow_from(struct shard *s, const struct roster *r)
                 continue; // the source stays the member before
             if (from == p->from)
                 continue;
-            p->from_since = r->epoch;
+            // This shard may have missed rosters. In the first of them the member before
+            // it may have changed, and may have sent records since.
+            p->from_since = r->epoch > s->chain->epoch ? s->chain->epoch + 1 : r->epoch;
             p->from = from;
             p->acks = false; // the list of its last inlet still has it
         }

@@ -299,6 +299,30 @@ static void test_refilled(void **state)
     replicas_close(w);
 }
 
+// The last member misses a roster: the member before it is replaced, and the new one sends
+// its records again under that roster. The last member, which gets only the next roster,
+// must not take these records for old ones.
+static void test_missed_roster(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, true);
+    struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_value(w, 1, 0) == 1);
+    sim_partition(w->sim, w->servers[2].v, w->scheduler, true);
+    replicas_crash(w, 1);
+    replicas_take_out(w, 1);
+    replicas_run(w, SECOND_NS);
+    assert_false(replicas_op_is_done(push));
+    sim_break(w->sim, w->servers[2].v, w->scheduler); // the roster is lost
+    w->epoch++;                                       // as if another chain had changed
+    replicas_send_rosters(w);
+    sim_partition(w->sim, w->servers[2].v, w->scheduler, false);
+    REPLICAS_UNTIL(w, replicas_op_is_done(push));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
 // ---------------------------------------------------------------- random histories
 
 static bool may_die(const struct replicas *w, uint32_t server)
@@ -330,8 +354,8 @@ static void random_death(struct replicas *w)
         replicas_crash(w, i);
     else // it lives, but does not hear of it
         sim_partition(w->sim, w->servers[i].v, w->scheduler, true);
-    w->servers[i].dead = true;
     replicas_run(w, replicas_draw(w, 200) * MS);
+    w->servers[i].dead = true;
     if (w->fill.move != 0 &&
         (w->fill.to == replicas_id(i) ||
          w->chains[w->fill.partition][replicas_chain_length(w, w->fill.partition) - 1] ==
@@ -439,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_fill_is_given_up),
         cmocka_unit_test(test_refilled),
+        cmocka_unit_test(test_missed_roster),
         cmocka_unit_test(test_random_histories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
