@@ -35,7 +35,7 @@ struct store_push;
 // a pause. In a loop that serves requests, the pause is MOVES_REST times as long
 // as the work before it.
 #define MOVES_NS (2 * SECOND_NS / 1000)
-enum { MOVES_REST = 8, MOVES_DROP_ROWS = 4096 };
+enum { MOVES_REST = 16, MOVES_DROP_ROWS = 4096 };
 // The largest number of unused buffers that are kept, and of their bytes.
 enum { MOVES_SPARES = 16, MOVES_SPARE_BYTES = 16 << 20 };
 
