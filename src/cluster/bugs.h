@@ -50,6 +50,7 @@
     BUG(WITHOUT_SILENCE_WATCH, "without-silence-watch")                                  \
     BUG(WITHOUT_STEPS_OF_PUSHES, "without-steps-of-pushes")                              \
     BUG(WITHOUT_STOPS, "without-stops")                                                  \
+    BUG(WITHOUT_TOLD_PIECES, "without-told-pieces")                                      \
     BUG(WITHOUT_TURNS, "without-turns")                                                  \
     BUG(WITHOUT_UNSURE_WORKERS, "without-unsure-workers")
 

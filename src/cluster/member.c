@@ -197,7 +197,7 @@ static void member_join(struct member *m, uint64_t now)
         .fixed = m->o.fixed,
         .node = bug_in(m->o.bugs, WITHOUT_IDENTITY) ? 0 : m->who.id,
         .session = bug_in(m->o.bugs, WITHOUT_IDENTITY) ? 0 : m->who.number,
-        .pass = m->leased_pass,
+        .pass = bug_in(m->o.bugs, WITHOUT_TOLD_PIECES) ? 0 : m->leased_pass,
         .piece = m->leased_piece,
     };
     m->s.asked_at = now; // JOIN also asks for a sign of life, so no PING is sent until

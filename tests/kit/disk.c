@@ -5,9 +5,11 @@
 
 #include <string.h>
 
+#include "base/random.h"
 #include "cluster/journal/journal_internal.h"
+#include "kit/sim.h"
 
-enum { MOST = 1 << 26 };
+enum { MOST = 1 << 26, DELAYS = 0x700 };
 
 static int replay(struct journal *j,
                   int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
@@ -48,21 +50,25 @@ static bool is_over(const struct disk_user *u)
     return u->disk->died || u->process != u->disk->processes;
 }
 
-static int commit(struct journal *j, const void *bytes, size_t n, struct err *e)
+// Leaves the part of a new group that is durable when the process dies in this write. The
+// group begins at `before`.
+static void tear(struct sim_disk *d, size_t before)
 {
-    struct sim_disk *d = ((struct disk_user *)j)->disk;
-    size_t before = d->file.len;
-    if (is_over((struct disk_user *)j))
-        return dies(e);
-    if (put_group(&d->file, d->random, bytes, n) != 0)
-        return err_nomem(e, "the simulated disk");
-    if (lives_on(d))
-        return 0;
     if (d->how == DISK_NOTHING)
         d->file.len = before;
     else if (d->how == DISK_PART)
         d->file.len = before + d->part % (d->file.len - before);
-    return dies(e);
+}
+
+static int append(struct sim_disk *d, const void *bytes, size_t n, bool torn,
+                  struct err *e)
+{
+    size_t before = d->file.len;
+    if (put_group(&d->file, d->random, bytes, n) != 0)
+        return err_nomem(e, "the simulated disk");
+    if (torn)
+        tear(d, before);
+    return torn ? dies(e) : 0;
 }
 
 static int make_file(struct sim_disk *d, const void *bytes, size_t n, struct err *e)
@@ -81,18 +87,101 @@ static int make_file(struct sim_disk *d, const void *bytes, size_t n, struct err
     return 0;
 }
 
-// A rename replaces the file, so either the old file or the new one is on the disk. A scheduler
-// that ends without an error replaces all groups by an empty one (n = 0); the process never dies
-// in that write.
+// A rename replaces the file, so either the old file or the new one is on the disk.
+static int put_file(struct sim_disk *d, const void *bytes, size_t n, bool torn,
+                    struct err *e)
+{
+    if (!torn || d->how == DISK_ALL)
+        TRY(make_file(d, bytes, n, e));
+    return torn ? dies(e) : 0;
+}
+
+// Writes a group. A scheduler that ends without an error replaces all groups by an empty one
+// (n = 0); the process never dies in that write.
+static int write_now(struct sim_disk *d, const void *bytes, size_t n, bool replaces,
+                     struct err *e)
+{
+    bool torn = !(replaces && n == 0) && !lives_on(d);
+    return (replaces ? put_file : append)(d, bytes, n, torn, e);
+}
+
+// Mostly a few milliseconds; now and then as long as a busy disk takes.
+static uint64_t delay(struct sim_disk *d)
+{
+    uint64_t most = random_below(d->random, DELAYS, 2 * d->delays, 8) == 0 ? 500 : 20;
+    return 1000000 * random_below(d->random, DELAYS, 2 * d->delays++ + 1, most);
+}
+
+static int settle(struct disk_user *u, struct err *e)
+{
+    u->busy = false;
+    return write_now(u->disk, u->todo.data, u->todo.len, u->replaces, e);
+}
+
+static int wait_for(struct journal *j, struct err *e)
+{
+    struct disk_user *u = (struct disk_user *)j;
+    if (is_over(u))
+        return dies(e);
+    return u->busy ? settle(u, e) : 0;
+}
+
+static int begin_write(struct journal *j, const void *bytes, size_t n, bool replaces,
+                       struct err *e)
+{
+    struct disk_user *u = (struct disk_user *)j;
+    TRY(wait_for(j, e));
+    if (u->disk->sim == NULL)
+        return write_now(u->disk, bytes, n, replaces, e);
+    buf_clear(&u->todo);
+    if (buf_add(&u->todo, bytes, n) != 0)
+        return err_nomem(e, "the simulated disk");
+    u->busy = true;
+    u->replaces = replaces;
+    u->due = sim_now(u->disk->sim) + delay(u->disk);
+    return 0;
+}
+
+static int commit(struct journal *j, const void *bytes, size_t n, struct err *e)
+{
+    return begin_write(j, bytes, n, false, e);
+}
+
 static int replace(struct journal *j, const void *bytes, size_t n, struct err *e)
 {
-    struct sim_disk *d = ((struct disk_user *)j)->disk;
-    if (is_over((struct disk_user *)j))
-        return dies(e);
-    bool lives = n == 0 || lives_on(d);
-    if (lives || d->how == DISK_ALL)
-        TRY(make_file(d, bytes, n, e));
-    return lives ? 0 : dies(e);
+    return begin_write(j, bytes, n, true, e);
+}
+
+static int ready(struct journal *j, struct err *e)
+{
+    struct disk_user *u = (struct disk_user *)j;
+    return !u->busy ? 1 : is_over(u) ? dies(e) : 0;
+}
+
+bool disk_look(struct disk_user *u)
+{
+    struct err e;
+    if (!u->busy || is_over(u) || sim_now(u->disk->sim) < u->due)
+        return false;
+    (void)settle(u, &e); // an error: the process dies
+    return true;
+}
+
+void disk_leave(struct disk_user *u)
+{
+    buf_free(&u->todo);
+    u->busy = false;
+}
+
+int disk_lose(struct disk_user *u, struct err *e)
+{
+    struct sim_disk *d = u->disk;
+    if (!u->busy || u->lost)
+        return 0;
+    u->lost = true;
+    int rc = u->replaces ? put_file(d, u->todo.data, u->todo.len, true, e)
+                         : append(d, u->todo.data, u->todo.len, true, e);
+    return rc == TUG_EIO ? 0 : rc;
 }
 
 static uint64_t bytes_of(const struct journal *j)
@@ -114,6 +203,8 @@ int disk_open(struct sim_disk *d, uint64_t random, struct err *e)
 int disk_part(struct sim_disk *copy, struct disk_user *u, struct err *e)
 {
     const struct sim_disk *d = u->disk;
+    if (u->busy)
+        TRY(settle(u, e));
     *copy = (struct sim_disk){.file = BUF_INIT(MOST),
                               .random = d->random,
                               .dies_at = UINT64_MAX,
@@ -135,7 +226,9 @@ int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e)
                                            .commit = commit,
                                            .replace = replace,
                                            .bytes = bytes_of,
-                                           .close = close_it};
+                                           .close = close_it,
+                                           .ready = ready,
+                                           .wait = wait_for};
     uint64_t end;
     TRY(journal_read(d->file.data, d->file.len, "the simulated disk", &end, NULL, NULL,
                      e));
@@ -143,6 +236,8 @@ int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e)
     d->commits = 0;
     d->dies_at = UINT64_MAX;
     d->died = false;
-    *u = (struct disk_user){{&ops}, d, ++d->processes};
+    disk_leave(u);
+    *u = (struct disk_user){
+        .base = {&ops}, .disk = d, .process = ++d->processes, .todo = BUF_INIT(MOST)};
     return 0;
 }

@@ -9,6 +9,9 @@
 #include "base/buf.h"
 #include "cluster/journal/journal.h"
 
+// A slow disk makes a group durable only some time after the commit, like a journal that a
+// thread writes. A process that dies in between loses the group, a part of it, or nothing.
+
 // The part of the last group that is durable when the process dies.
 enum disk_death { DISK_NOTHING, DISK_PART, DISK_ALL, DISK_DEATHS };
 
@@ -18,6 +21,11 @@ struct disk_user {
     struct journal base;
     struct sim_disk *disk;
     uint64_t process;
+    // The group that is not durable yet; `replaces`: it replaces all other groups.
+    bool busy, replaces;
+    bool lost; // the process has ended since, or was replaced
+    struct buf todo;
+    uint64_t due; // virtual time at which the group becomes durable
 };
 
 struct sim_disk {
@@ -32,6 +40,8 @@ struct sim_disk {
     uint64_t part; // number of bytes of a group that DISK_PART leaves, modulo the group's
                    // length
     bool died;
+    struct sim *sim; // the clock of a slow disk; NULL: commits are durable at once
+    uint64_t delays; // number of delays so far
 };
 
 // Gives the process a copy of the disk, as on another machine: from now on the writes of
@@ -39,6 +49,13 @@ struct sim_disk {
 int disk_part(struct sim_disk *copy, struct disk_user *u, struct err *e);
 int disk_open(struct sim_disk *d, uint64_t random, struct err *e);
 void disk_close(struct sim_disk *d);
+// Makes the group of a slow disk durable if its time has come. Returns whether it is
+// durable now, or the process has died in this write.
+bool disk_look(struct disk_user *u);
+// Decides which part of a group that is being written is durable, when the process dies or
+// is replaced.
+int disk_lose(struct disk_user *u, struct err *e);
+void disk_leave(struct disk_user *u); // frees the memory of a process
 // Begins another process, which removes an unfinished group from the file. *u must not
 // move.
 int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e);

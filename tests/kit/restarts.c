@@ -12,7 +12,7 @@
 #include "kit/stage.h"
 
 // Stream of random numbers, which differs from those of the worlds.
-enum { RESTARTS = 0x600, REPLACED };
+enum { RESTARTS = 0x600, REPLACED, SLOW_DISK = 0x64f };
 enum { MOST_DEATHS = 6, ROWS_MAX = 1 << 24 };
 
 // Within this time, all members learn of a new scheduler from a server that has joined
@@ -24,6 +24,11 @@ enum { MOST_DEATHS = 6, ROWS_MAX = 1 << 24 };
 static uint64_t draw(struct stage *s, uint64_t n)
 {
     return random_below(s->o->seed, RESTARTS, s->restarts.draws++, n);
+}
+
+static struct disk_user *newest(struct restarts *r)
+{
+    return &r->users[r->starts % RESTARTS_MOST];
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -74,7 +79,7 @@ static void look_at_rows(struct stage *s)
     const struct sim_van *v = (const struct sim_van *)s->scheduler_van;
     buf_free(&r->rows);
     r->rows = BUF_INIT(ROWS_MAX);
-    r->knows = !r->disk.died && !sim_is_stopped(s->scheduler_van) &&
+    r->knows = !r->disk.died && !newest(r)->busy && !sim_is_stopped(s->scheduler_van) &&
                s->sim->tick_at[v->slot] > s->sim->now &&
                quiet_rows(s->scheduler, &r->rows) == 0;
 }
@@ -98,7 +103,7 @@ static int start(struct stage *s, struct err *e)
     struct scheduler_options o = r->options;
     struct scheduler *fresh = NULL;
     char address[VAN_ADDRESS_MAX];
-    o.journal = &r->users[r->starts % RESTARTS_MOST].base;
+    o.journal = &newest(r)->base;
     o.pid = (uint32_t)(10000 + r->starts);
     if (r->starts > 1) // the clock of the new process may have been set back
         o.session_base = draw(s, 2 * o.session_base);
@@ -126,6 +131,8 @@ int restarts_open(struct stage *s, const struct scheduler_options *o, struct err
     restarts_close(s); // ends a replaced scheduler of the previous life
     *r = (struct restarts){.on = true, .options = *o, .draws = r->draws};
     TRY(disk_open(&r->disk, s->o->seed, e));
+    if (random_below(s->o->seed, SLOW_DISK, UINT32_MAX, 2) != 0)
+        r->disk.sim = s->sim;
     r->left = 1 + (uint32_t)draw(s, MOST_DEATHS);
     TRY(disk_again(&r->disk, &r->users[++r->starts % RESTARTS_MOST], e));
     TRY(start(s, e));
@@ -154,6 +161,8 @@ void restarts_close(struct stage *s)
 {
     end_old(s);
     buf_free(&s->restarts.rows);
+    for (int i = 0; i < RESTARTS_MOST; i++)
+        disk_leave(&s->restarts.users[i]);
     disk_close(&s->restarts.disk);
 }
 
@@ -187,8 +196,7 @@ static void stop_for_a_while(struct stage *s)
     r->old = s->scheduler;
     r->old_van = s->scheduler_van;
     r->replaced++;
-    if (restarts_parts(s) && lose_sight(s) &&
-        disk_part(&r->copy, &r->users[r->starts % RESTARTS_MOST], &e) == 0) {
+    if (restarts_parts(s) && lose_sight(s) && disk_part(&r->copy, newest(r), &e) == 0) {
         r->told_at = r->start_at + HEARD_NS / 2;
         until = later(until, r->start_at + HEARD_NS);
         most = 60 * SECOND;
@@ -227,7 +235,9 @@ static void try_to_start(struct stage *s)
 {
     struct restarts *r = &s->restarts;
     struct err e = {0};
-    int rc = disk_again(&r->disk, &r->users[(r->starts + 1) % RESTARTS_MOST], &e);
+    int rc = disk_lose(newest(r), &e);
+    if (rc == 0)
+        rc = disk_again(&r->disk, &r->users[(r->starts + 1) % RESTARTS_MOST], &e);
     if (rc == 0) {
         r->starts++;
         plan(s); // the scheduler may die while it starts
@@ -244,6 +254,8 @@ void restarts_look(struct stage *s)
     struct restarts *r = &s->restarts;
     if (!r->on || s->failure.code != 0)
         return;
+    if (!r->down && disk_look(newest(r)))
+        van_wake(s->scheduler_van);
     if (restarts_parts(s) && !r->down && s->scheduler->phase != SCHEDULER_RUNNING)
         r->dies_time = later(r->dies_time, sim_now(s->sim) + LINKS_NS);
     if (r->told_at != 0 && sim_now(s->sim) >= r->told_at)
@@ -263,6 +275,13 @@ void restarts_look(struct stage *s)
             stop_for_a_while(s);
     } else if (r->down && sim_now(s->sim) >= r->start_at)
         try_to_start(s);
+}
+
+uint64_t restarts_next(const struct stage *s)
+{
+    const struct restarts *r = &s->restarts;
+    const struct disk_user *u = &r->users[r->starts % RESTARTS_MOST];
+    return r->down ? r->start_at : r->on && u->busy ? u->due : VAN_NEVER;
 }
 
 void restarts_end(struct stage *s)

@@ -12,6 +12,9 @@
 // still wait for the old scheduler. In these worlds no links fall silent: a member that
 // does not hear the server would obey the old scheduler.
 //
+// In half of the worlds the disk is slow: a group becomes durable some time after the
+// scheduler has written it, and is lost if the scheduler dies in between.
+//
 // If the scheduler does not die in a write, the next one must have all its moves, wanted
 // owners and pieces to be forgotten: no other check of a world needs these.
 //
@@ -55,8 +58,9 @@ struct restarts {
 // Opens the first scheduler, with its journal.
 int restarts_open(struct stage *s, const struct scheduler_options *o, struct err *e);
 void restarts_close(struct stage *s); // call this before the scheduler is closed
-// Lets the scheduler die, or start, if its time has come.
+// Lets the scheduler die, or start, or makes its last group durable, if the time has come.
 void restarts_look(struct stage *s);
+uint64_t restarts_next(const struct stage *s); // when to call restarts_look
 // Returns whether, in this world, a replaced scheduler goes on with a copy of the
 // journal; schedulers of such a world do not die otherwise. They must not decide where
 // partitions are, or that a process has died. The world's workers must work for ten

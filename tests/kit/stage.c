@@ -375,8 +375,8 @@ bool stage_finished(const struct stage *s, struct err *why)
 bool stage_let(struct stage *s, uint64_t until)
 {
     uint64_t next = until;
-    if (s->restarts.down && s->restarts.start_at < until)
-        next = s->restarts.start_at;
+    if (restarts_next(s) < until)
+        next = restarts_next(s);
     bool more = sim_step(s->sim, next);
     restarts_look(s);
     return (more || next < until) && s->failure.code == 0;
