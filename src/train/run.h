@@ -168,8 +168,9 @@ struct updater {
 // the gradients of a batch, so that any number of threads gives the same bits.
 extern const struct updater updater_hogwild, updater_synchronous;
 
+// grace_seconds: see struct source_options.
 int run_open_source(struct source **ret, const struct path_list *paths,
-                    const atomic_bool *interrupted, struct err *e);
+                    const atomic_bool *interrupted, double grace_seconds, struct err *e);
 
 // Opens the reader with the known properties of the data; called again when more
 // properties are known.

@@ -62,6 +62,10 @@ static int nothing_left(const struct held_out *h, uint64_t examples, const char 
                    h->share, (unsigned long long)examples, to);
 }
 
+// The time, in seconds, for which an interrupted validation that must be finished waits for
+// data.
+static const double validation_grace = 10;
+
 // Returns the flag that interrupts a validation; NULL: none. The save of an interrupted run
 // that saves only whole passes has the rows after its last pass, so this pass must end as
 // finished, with its validation.
@@ -97,9 +101,14 @@ int scoring_validate(struct run *r, uint64_t examples, struct metrics *ret, stru
         o.hide_new = true;
     } else {
         TRY(run_open_source(&o.source, c->valid.n > 0 ? &c->valid : &c->data,
-                            o.interrupted, e));
+                            c->interrupted, o.interrupted == NULL ? validation_grace : 0,
+                            e));
     }
-    TRY(evaluate_source(r, &o, false, ret, e));
+    int rc = evaluate_source(r, &o, false, ret, e);
+    if (rc == TUG_EIO && run_interrupted(r))
+        return err_wrap(e, "the validation did not end, so the interrupted pass is not "
+                           "saved");
+    TRY(rc);
     uint64_t held = ret->examples + ret->without_weight;
     if (o.held_out.share == 0 || (held > 0 && held < examples))
         return 0;
@@ -127,7 +136,7 @@ int scoring_test(struct run *r, struct train_result *result, struct err *e)
     double start = clock_seconds();
     int rc = scoring_elsewhere(c)
                  ? r->course->score(r, true, r->has_best, result->tests, e)
-                 : run_open_source(&o.source, &c->test, c->interrupted, e);
+                 : run_open_source(&o.source, &c->test, c->interrupted, 0, e);
     if (rc == 0 && !scoring_elsewhere(c))
         rc = evaluate_source(r, &o, r->has_best, result->tests, e);
     result->test_seconds = rc == 0 || rc == TUG_EINTERRUPTED ? clock_seconds() - start

@@ -94,13 +94,14 @@ uint64_t run_held_out(struct run *r, uint64_t examples)
 // ----------------------------------------------------------- opening sources and readers
 
 int run_open_source(struct source **ret, const struct path_list *paths,
-                    const atomic_bool *interrupted, struct err *e)
+                    const atomic_bool *interrupted, double grace_seconds, struct err *e)
 {
     struct source_options o = {.paths = paths->items,
                                .n_paths = paths->n,
                                .command = paths->command,
                                .chunk_bytes = RUN_CHUNK_BYTES,
-                               .interrupted = interrupted};
+                               .interrupted = interrupted,
+                               .grace_seconds = grace_seconds};
     return source_open(ret, &o, e);
 }
 
@@ -138,7 +139,7 @@ static int open_data(struct run *r, struct err *e)
         return run_open_reader(r, e);
     TRY(columns_check_drop(c, &r->own.reader.drop_elsewhere, e));
     TRY(run_open_reader(r, e));
-    TRY(run_open_source(&r->source, &c->data, c->interrupted, e));
+    TRY(run_open_source(&r->source, &c->data, c->interrupted, 0, e));
     TRY(source_identity(r->source, r->data_identity, e));
     r->columns = numbering_columns(source_data_files(r->source));
     r->streaming = should_stream(c, r->source);
@@ -368,7 +369,7 @@ static int keep_names(struct run *r, struct err *e)
                               .max = r->config->keep_names,
                               .max_bad_lines = r->config->max_bad_lines,
                               .interrupted = r->config->interrupted};
-    int rc = run_open_source(&o.source, &r->config->data, r->config->interrupted, e);
+    int rc = run_open_source(&o.source, &r->config->data, r->config->interrupted, 0, e);
     if (rc != 0 && !r->course->reads_data)
         return err_wrap(e, "--keep-names needs --data on the machine of the scheduler, "
                            "where the driver reads it");

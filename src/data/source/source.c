@@ -82,9 +82,11 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
     s->max_line_bytes = o->max_line_bytes != 0 ? o->max_line_bytes : MAX_LINE_BYTES;
     s->eager = o->eager;
     s->queue_chunks = o->queue_chunks != 0 ? o->queue_chunks : QUEUE_CHUNKS;
-    s->interrupted = o->interrupted;
+    s->asked = o->interrupted;
+    s->grace_ns = o->interrupted != NULL ? clock_ns_of(o->grace_seconds) : 0;
+    s->interrupted = s->grace_ns != 0 ? &s->gave_up : o->interrupted;
     s->files.command = o->command;
-    s->files.interrupted = o->interrupted;
+    s->files.interrupted = s->interrupted;
     s->from = SOURCE_START;
     s->tail = &s->head;
     pthread_mutex_init(&s->lock, NULL);
@@ -138,20 +140,30 @@ static void wait_ready(struct source *s)
 {
     struct timespec until = clock_deadline(0.1);
     pthread_cond_timedwait(&s->ready, &s->lock, &until);
+    if (s->grace_ns == 0 || !atomic_load(s->asked))
+        return;
+    if (s->waited_from == 0)
+        s->waited_from = clock_ns();
+    if (clock_ns() - s->waited_from >= s->grace_ns)
+        atomic_store(&s->gave_up, true);
 }
 
-static int interrupted(struct err *e)
+static int interrupted(const struct source *s, struct err *e)
 {
-    return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
+    if (s->grace_ns == 0)
+        return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
+    return err_set(e, TUG_EIO, "%s: no more data came within %.3g s after the interrupt",
+                   s->files.file[0].name, (double)s->grace_ns / 1e9);
 }
 
 // Waits until the queue has a chunk or the pass has ended. The caller holds the lock.
 static int source_wait(struct source *s, struct err *e)
 {
     TRY(source_start(s, e));
+    s->waited_from = 0;
     while (s->head == NULL && !s->ended && !is_interrupted(s))
         wait_ready(s);
-    return is_interrupted(s) ? interrupted(e) : 0;
+    return is_interrupted(s) ? interrupted(s, e) : 0;
 }
 
 static int source_take(struct source *s, struct chunk **ret, struct err *e)
@@ -248,10 +260,11 @@ static int chunk_behind(struct source *s, const struct box *last, const struct b
                         struct err *e)
 {
     struct box *const *next = last != NULL ? &last->next : &s->head;
+    s->waited_from = 0;
     while (*next == NULL && !s->ended && !is_interrupted(s))
         wait_ready(s);
     if (is_interrupted(s))
-        return interrupted(e);
+        return interrupted(s, e);
     *ret = *next != NULL && (*next)->chunk.file == 0 ? *next : NULL;
     if (*next == NULL && s->failure.code != 0)
         return no_first_line(s, e);

@@ -39,6 +39,9 @@ struct source_options {
     // A flag that a signal handler sets; source_next then soon returns TUG_EINTERRUPTED,
     // even if no data arrives. NULL: no flag.
     const atomic_bool *interrupted;
+    // If this is not 0, the source goes on after the flag was set, but source_next returns
+    // TUG_EIO when it has waited for this many seconds since then without getting a chunk.
+    double grace_seconds;
 };
 
 // Whole lines of one file. The last line of a file may lack its newline; the byte after

@@ -33,6 +33,11 @@ struct source {
     size_t chunk_bytes, max_line_bytes, queue_chunks;
     bool eager;
     const atomic_bool *interrupted;
+    // With grace_seconds: `asked` is the caller's flag, and `interrupted` points to gave_up,
+    // which is set when no chunk has come for grace_ns since waited_from.
+    const atomic_bool *asked;
+    atomic_bool gave_up;
+    uint64_t grace_ns, waited_from;
     int wake_fd; // readable: a read that waits for a pipe returns
 
     struct source_place from; // the place at which the thread begins

@@ -799,6 +799,35 @@ static void test_pipe_stop(void **state)
     source_close(s);
 }
 
+// With a grace, an interrupted source goes on as long as data comes. When none has come for
+// that time, it fails.
+static void test_grace(void **state)
+{
+    (void)state;
+    int write_end, old = feed_stdin("1\n2\n", 4, false, &write_end);
+    atomic_bool stop = true;
+    const char *name = "-";
+    struct source_options o = {.paths = &name,
+                               .n_paths = 1,
+                               .chunk_bytes = 2,
+                               .interrupted = &stop,
+                               .grace_seconds = 0.3};
+    struct source *s = NULL;
+    struct chunk *c;
+    struct err e;
+    assert_int_equal(source_open(&s, &o, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(source_next(s, &c, &e), 0);
+        source_release(s, c);
+    }
+    assert_int_equal(source_next(s, &c, &e), TUG_EIO);
+    assert_string_equal(e.text, "(standard input): no more data came within 0.3 s after "
+                                "the interrupt");
+    source_close(s);
+    close(write_end);
+    restore_stdin(old);
+}
+
 // Closing the source must not wait while no process writes to standard input.
 static void test_stdin_stop(void **state)
 {
@@ -891,6 +920,7 @@ int main(void)
         cmocka_unit_test(test_partitions),
         cmocka_unit_test(test_first_line),
         cmocka_unit_test(test_stdin),
+        cmocka_unit_test(test_grace),
         cmocka_unit_test(test_stdin_stop),
         cmocka_unit_test(test_first_lines),
         cmocka_unit_test(test_pipes),
