@@ -33,13 +33,14 @@ void partition_reserve(const struct shard *s, const struct shard_table *t,
 {
     enum { FEW = 1024, MOST = 1 << 26 };
     enum wire_space space = t->spec.space;
-    uint32_t servers = count_servers(member_roster(s->member));
-    uint32_t mine = count_mine(s, space, partition), of = partition + 1;
-    // An equal share is the least to expect. Ranges are reserved for the whole table.
-    if (space == WIRE_SPACE_RANGE || (uint64_t)mine * servers < of)
-        mine = 1, of = servers;
+    uint32_t servers = count_servers(member_roster(s->member)), mine = 1, of = servers;
     uint64_t all = (rows << s->bits) / servers;
     uint64_t most = s->o.max_bytes / (store_accessor(t->store)->width * 4 + 16);
-    if (rows >= FEW && rows <= MOST && all <= MOST && (most == 0 || all <= most))
-        store_reserve_partition(t->store, partition, rows, mine, of);
+    if (rows < FEW || rows > MOST || all > MOST || (most != 0 && all > most))
+        return;
+    // An equal share is the least to expect. Ranges are reserved for the whole table.
+    uint64_t had = space != WIRE_SPACE_RANGE ? count_mine(s, space, partition) : 0;
+    if (had * servers > partition + 1)
+        mine = (uint32_t)had, of = partition + 1;
+    store_reserve_partition(t->store, partition, rows, mine, of);
 }
