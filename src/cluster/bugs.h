@@ -15,6 +15,8 @@
     BUG(ANSWERED_BEFORE_DURABLE, "answered-before-durable")                              \
     BUG(WITHOUT_ADMIN_NUMBERS, "without-admin-numbers")                                  \
     BUG(WITHOUT_ANSWERS, "without-answers")                                              \
+    BUG(WITHOUT_CHAIN_ANSWERS, "without-chain-answers")                                  \
+    BUG(WITHOUT_CHAIN_ORDER, "without-chain-order")                                      \
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
     BUG(WITHOUT_FORGIVING, "without-forgiving")                                          \

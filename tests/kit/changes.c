@@ -4,9 +4,11 @@
 #include "kit/changes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "cluster/chain_steps.h"
 #include "cluster/scheduler/scheduler_internal.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
@@ -62,6 +64,21 @@ static void let_leave(struct changes *c)
     }
 }
 
+// Plans that a server of the test's choice takes the place of a planned member of a chain.
+static void replace_one(struct changes *c, uint32_t partition, uint32_t id)
+{
+    struct scheduler *s = c->stage->scheduler;
+    uint32_t chain[ROSTER_MAX_CHAIN], replicas = s->roster.replicas, wanted_n = 0;
+    uint32_t n = roster_chain(&s->roster, WIRE_SPACE_SPARSE, partition, chain);
+    uint32_t *wanted = s->moving.wanted[WIRE_SPACE_SPARSE] + (size_t)partition * replicas;
+    for (; wanted_n < replicas && wanted[wanted_n] != 0; wanted_n++)
+        if (wanted[wanted_n] == id)
+            return;
+    wanted[draw(c, wanted_n)] = id;
+    chain_steps_order(chain, n, wanted, wanted_n);
+    scheduler_plan_count(s);
+}
+
 // Moves one partition of sparse tables to a server of the test's choice.
 static void move_one(struct changes *c)
 {
@@ -73,11 +90,15 @@ static void move_one(struct changes *c)
     if (p == NULL || p->draining ||
         (m->wanted[0] == NULL && scheduler_plan(s, false, "") != 0))
         return;
-    uint32_t owner = s->roster.owners[WIRE_SPACE_SPARSE][partition];
-    uint32_t *wanted = &m->wanted[WIRE_SPACE_SPARSE][partition];
-    m->left -= *wanted != owner;
-    *wanted = node_of(c, i)->n.id;
-    m->left += *wanted != owner;
+    if (scheduler_has_chains(s)) {
+        replace_one(c, partition, node_of(c, i)->n.id);
+    } else {
+        uint32_t owner = s->roster.owners[WIRE_SPACE_SPARSE][partition];
+        uint32_t *wanted = &m->wanted[WIRE_SPACE_SPARSE][partition];
+        m->left -= *wanted != owner;
+        *wanted = node_of(c, i)->n.id;
+        m->left += *wanted != owner;
+    }
     m->look_at = 0;
     snprintf(m->why, sizeof(m->why), "the test wants it");
     scheduler_moves_sift(s);
@@ -93,6 +114,19 @@ static void join(struct changes *c)
         stage_failed(c->stage, "a late server: %s", e.text);
 }
 
+// Returns whether so many other servers live and stay that no chain gets shorter when a
+// server is drained: the scheduler may not know yet that another server has died.
+static bool leaves_enough(const struct changes *c, uint32_t drained)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->stage->n_servers; i++) {
+        const struct process *p = placed(c, i);
+        n += i != drained && p != NULL && !p->draining && !c->stage->servers[i].dead;
+    }
+    return !scheduler_has_chains(c->stage->scheduler) ||
+           n >= c->stage->scheduler->roster.replicas;
+}
+
 static void drain(struct changes *c, bool back)
 {
     struct scheduler *s = c->stage->scheduler;
@@ -100,26 +134,87 @@ static void drain(struct changes *c, bool back)
     const struct process *p = placed(c, i);
     uint32_t at = (uint32_t)(p - s->processes);
     if (p == NULL || p->draining != back || node_of(c, i)->stop_at != 0 ||
-        (!back && !scheduler_can_drain(s, at)))
+        (!back && (!scheduler_can_drain(s, at) || !leaves_enough(c, i))))
         return;
     c->drained += !back;
     (void)scheduler_drain(s, at, back);
 }
 
-// Kills a late server. Spares a server that owns a partition, or is about to own one,
-// because the cluster needs it.
+// Returns whether a server lives and stays, and knows that it is a member of the
+// partition's chain.
+static bool is_living_member(const struct changes *c, uint32_t id, int space,
+                             uint32_t partition)
+{
+    for (uint32_t i = 0; i < c->stage->n_servers; i++) {
+        const struct stage_server *x = &c->stage->servers[i];
+        const struct member *m = shard_member(x->shard);
+        const struct process *p = placed(c, i);
+        if (member_id(m) == id && !x->dead && p != NULL && !p->draining)
+            return member_roster(m)->epoch != 0 &&
+                   roster_is_member(member_roster(m), (enum wire_space)space, partition,
+                                    id);
+    }
+    return false;
+}
+
+// Returns whether the partition is being copied to a server that is dead, or will be.
+static bool is_copied_to_dead(const struct changes *c, uint32_t id, int space,
+                              uint32_t partition)
+{
+    const struct moving *m = &c->stage->scheduler->moving;
+    for (uint32_t i = 0; i < m->n; i++)
+        if ((int)m->list[i].space == space && m->list[i].partition == partition)
+            for (uint32_t k = 0; k < c->stage->n_servers; k++) {
+                const struct stage_server *x = &c->stage->servers[k];
+                uint32_t to = member_id(shard_member(x->shard));
+                if (to == m->list[i].to && (x->dead || to == id))
+                    return true;
+            }
+    return false;
+}
+
+// Returns whether all chains have a living member besides the server with this id; two if
+// the last report of a dead server may still be on its way: then the scheduler takes that
+// server for a member, and lets another one leave.
+static bool chains_live_without(const struct changes *c, uint32_t id)
+{
+    const struct roster *r = &c->stage->scheduler->roster;
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    for (int space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < roster_partitions(r); p++) {
+            uint32_t n = roster_chain(r, (enum wire_space)space, p, chain), living = 0;
+            for (uint32_t i = 0; i < n; i++)
+                living += chain[i] != id && is_living_member(c, chain[i], space, p);
+            if (living <= is_copied_to_dead(c, id, space, p))
+                return false;
+        }
+    return true;
+}
+
+// Returns whether the cluster needs the server: it owns a partition that has no replica, or
+// is about to own one.
+static bool is_needed(const struct changes *c, const struct stage_server *x,
+                      const struct sched_node *n)
+{
+    const struct scheduler *s = c->stage->scheduler;
+    if (scheduler_has_chains(s))
+        return !chains_live_without(c, n->n.id);
+    for (uint32_t k = 0; k < s->moving.n; k++)
+        if (s->moving.list[k].to == n->n.id && s->moving.list[k].handing)
+            return true;
+    return !x->late || scheduler_owns(s, n);
+}
+
+// Kills a server that the cluster does not need.
 static void kill(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;
     const uint32_t i = (uint32_t)draw(c, c->stage->n_servers);
     struct stage_server *x = &c->stage->servers[i];
     const struct sched_node *n = node_of(c, i);
-    if (!x->late || x->dead || n == NULL || !n->n.alive || n->stop_at != 0 ||
-        scheduler_owns(s, n) || !sim_is_heard(s, WIRE_SERVER, i))
+    if (x->dead || n == NULL || !n->n.alive || n->stop_at != 0 ||
+        !sim_is_heard(s, WIRE_SERVER, i) || is_needed(c, x, n))
         return;
-    for (uint32_t k = 0; k < s->moving.n; k++)
-        if (s->moving.list[k].to == n->n.id && s->moving.list[k].handing)
-            return;
     x->dead = true;
     c->died++;
     sim_process_crash(x->process, c->stage->sim);
@@ -184,7 +279,8 @@ void changes_act(struct changes *c)
     if (c->stage->restarted || stage_is_down(c->stage))
         return;
     let_leave(c);
-    compare_all(c);
+    if (!scheduler_has_chains(s)) // otherwise the source goes on with its partition
+        compare_all(c);
     if (now < c->next || s->phase != SCHEDULER_RUNNING)
         return;
     // In some worlds many servers join and leave; in others there are many single moves.

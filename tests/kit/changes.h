@@ -1,5 +1,6 @@
 // Changes of a simulated cluster's servers: some join late, some are drained, some die
-// before they own anything, and single partitions move. All moves are real ones, which the
+// before they own anything (with replicas: while each of their partitions has another
+// living replica), and single partitions move. All moves are real ones, which the
 // scheduler decides and the servers carry out.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -347,8 +347,11 @@ static void check_epoch(struct stage *s, const struct roster *r)
     uint64_t hash = 0;
     if (r->epoch == 0 || r->epoch < x->epoch)
         return;
-    for (int space = 0; space < WIRE_SPACES; space++)
+    for (int space = 0; space < WIRE_SPACES; space++) {
         hash = hash_bytes(r->owners[space], bytes, hash);
+        if (r->replicas > 1)
+            hash = hash_bytes(r->backups[space], bytes * r->replicas, hash);
+    }
     if (r->epoch == x->epoch && hash != x->hash)
         stage_failed(s, "epoch %llu has two placements", (unsigned long long)r->epoch);
     *x = (struct stage_epoch){r->epoch, hash};

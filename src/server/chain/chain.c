@@ -465,7 +465,7 @@ bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
 {
     struct chain *c = s->chain;
     uint32_t n = 0;
-    if (c->about == ABOUT_NONE)
+    if (c->about == ABOUT_NONE || bug_in(s->o.member.bugs, WITHOUT_CHAIN_ANSWERS))
         return false;
     int rc = find_needs(c, &n);
     if (rc == 0 && n == 0)

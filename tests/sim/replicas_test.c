@@ -1,0 +1,495 @@
+// A cluster whose partitions have replicas, in a simulated network. Servers join, are
+// drained and die, also servers that lead partitions, and the run goes on. Workers push
+// integers into a table that adds them up, and pull. The test checks:
+//
+//   - at the end every row is the sum of the pushes that were acknowledged, and of some
+//     that dead workers had in flight: each of those is applied in a partition as a whole
+//     or not at all
+//   - all members of a chain then have the same rows, and no other server has any
+//   - the values of a pull have all pushes that were acknowledged before it was made, and
+//     none that had not been made when it ended
+//   - no request of a living worker fails, and nothing hangs
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "cluster/scheduler/scheduler_internal.h"
+#include "kit/changes.h"
+#include "kit/test.h"
+#include "rule/rule.h"
+
+enum {
+    BITS = 3,
+    PARTITIONS = 1 << BITS,
+    KEYS = 24,
+    TABLE = 3,
+    MAX_WORKERS = 3,
+    MAX_OPS = 40,
+    IN_FLIGHT = 3,
+    MAX_LOOSE = MAX_WORKERS * IN_FLIGHT,
+    MAX_CHANGES = 24,
+};
+enum {
+    PUSHES,
+    PULLS,
+    FILLS,
+    WORKERS_DIED,
+    SERVERS_DIED,
+    SERVERS,
+    PROMOTED,
+    KEPT,
+    EVENTS
+};
+enum { CHOICE = 0x700, KEY }; // ids of random streams
+
+struct op {
+    bool push, also_pull, acknowledged;
+    client_ts ts; // 0 if the request is over
+    size_t n;
+    uint32_t which[KEYS]; // numbers of the request's keys
+    uint64_t keys[KEYS];
+    float values[KEYS], pulled[KEYS];
+    int64_t least[KEYS]; // sums of the pushes that were acknowledged before
+};
+
+struct worker {
+    struct world *world;
+    struct stage_client c;
+    client_ts making; // the request that makes the table
+    bool made;
+    uint32_t n_ops, next, open;
+    uint64_t pace;
+    struct op ops[MAX_OPS];
+};
+
+struct world {
+    struct stage stage; // must be the first member
+    uint32_t n_workers;
+    struct worker workers[MAX_WORKERS];
+    uint64_t keys[KEYS];
+    int64_t acknowledged[KEYS], made[KEYS];
+    struct changes changes;
+    uint64_t epoch; // the owners are those of this epoch
+    uint32_t owners[PARTITIONS];
+    uint64_t promoted; // number of partitions whose owner has changed
+};
+
+static uint64_t draw(struct world *w, uint64_t n)
+{
+    return stage_draw(&w->stage, n);
+}
+
+static uint32_t partition_of(const struct world *w, uint32_t key)
+{
+    return roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[key]);
+}
+
+static int open_server(void *ctx, bool late, struct err *e)
+{
+    struct world *w = ctx;
+    struct shard_options o = {.member.late = late};
+    return stage_open_server(&w->stage, &o, NULL, NULL, e);
+}
+
+static int open_worker(struct world *w, uint32_t i, struct err *e)
+{
+    struct worker *k = &w->workers[i];
+    k->world = w;
+    k->pace = 2 + draw(w, 30);
+    k->n_ops = 10 + (uint32_t)draw(w, MAX_OPS - 10);
+    k->c.dies_at = i > 0 && draw(w, 3) == 0 ? draw(w, 4 * SECOND) : VAN_NEVER;
+    struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
+                               .cache_keys = draw(w, 2) == 0};
+    return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
+}
+
+// With --trace: the lines that the scheduler logs.
+static void print_line(void *ctx, const char *line)
+{
+    const struct stage *s = ctx;
+    printf("%14.6f ms  scheduler: %s\n", (double)sim_now(s->sim) * 1e-6, line);
+}
+
+static int world_open(void *ctx, struct err *e)
+{
+    struct world *w = ctx;
+    for (uint64_t i = 0; i < KEYS; i++)
+        w->keys[i] = random_u64(0, KEY, i); // the same keys for all seeds
+    uint32_t servers = 2 + (uint32_t)draw(w, STAGE_SERVERS - 1);
+    w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
+    struct scheduler_options o = sim_scheduler(servers, w->n_workers, BITS);
+    o.replicas = 2 + (uint32_t)draw(w, 2);
+    if (w->stage.o->trace) {
+        o.log = print_line;
+        o.log_ctx = &w->stage;
+    }
+    w->changes = (struct changes){.stage = &w->stage,
+                                  .open = open_server,
+                                  .world = w,
+                                  .next = draw(w, 300 * MS),
+                                  .pace = 400 * MS,
+                                  .most = MAX_CHANGES};
+    TRY(stage_open_scheduler(&w->stage, &o, e));
+    for (uint32_t i = 0; i < servers; i++)
+        TRY(open_server(w, false, e));
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        TRY(open_worker(w, i, e));
+    struct sim_seen seen = {TABLE, 1, w->keys[0]};
+    return stage_open_strangers(&w->stage, &seen, e);
+}
+
+// ---------------------------------------------------------------- workers
+
+static void let_table_be_made(struct worker *k)
+{
+    struct stage *s = &k->world->stage;
+    struct table_config t = table_config_defaults();
+    if (!member_ready(client_member(k->c.client)))
+        return;
+    if (k->making != 0) {
+        k->made = stage_is_over(&k->c, &k->making, "making the table");
+        return;
+    }
+    snprintf(t.name, sizeof(t.name), "sums");
+    t.accessor.rule = rule_defaults(RULE_SUM);
+    t.accessor.dim = 1;
+    t.mode = CONFIG_ASYNC;
+    k->making = stage_begun(&k->c, client_table(k->c.client, TABLE, &t, &s->said),
+                            "making the table");
+}
+
+static void choose(struct world *w, struct op *op)
+{
+    uint64_t rate = 1 + draw(w, 6), first = draw(w, KEYS);
+    op->push = draw(w, 3) != 0;
+    op->also_pull = op->push && draw(w, 4) == 0;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (draw(w, 8) >= rate)
+            continue;
+        uint32_t key = (uint32_t)(first + i) % KEYS;
+        op->which[op->n] = key;
+        op->keys[op->n] = w->keys[key];
+        op->values[op->n] = (float)(1 + draw(w, 500));
+        op->least[op->n++] = w->acknowledged[key];
+    }
+}
+
+static void begin_op(struct worker *k, struct op *op)
+{
+    struct world *w = k->world;
+    if (op->push) {
+        struct client_push p = {.table = TABLE,
+                                .keys = op->keys,
+                                .n = op->n,
+                                .values = op->values,
+                                .op = WIRE_GRADIENT,
+                                .rate = 1,
+                                .pass = 1,
+                                .examples = 1,
+                                .pulled = op->also_pull ? op->pulled : NULL};
+        for (size_t i = 0; i < op->n; i++)
+            w->made[op->which[i]] += (int64_t)op->values[i];
+        op->ts = stage_begun(&k->c, client_push(k->c.client, &p, &w->stage.said),
+                             "a push");
+    } else {
+        struct client_pull p = {
+            .table = TABLE, .keys = op->keys, .n = op->n, .values = op->pulled};
+        op->ts = stage_begun(&k->c, client_pull(k->c.client, &p, &w->stage.said),
+                             "a pull");
+    }
+    w->stage.o->counts[op->push ? PUSHES : PULLS]++;
+    k->open++;
+}
+
+static void check_pulled(const struct worker *k, const struct op *op)
+{
+    struct world *w = k->world;
+    for (size_t i = 0; i < op->n; i++) {
+        int64_t got = (int64_t)op->pulled[i], most = w->made[op->which[i]];
+        int64_t least = op->least[i] + (op->push ? (int64_t)op->values[i] : 0);
+        if (got < least || got > most)
+            stage_failed(&w->stage,
+                         "worker %u pulled %lld of key %u (partition %u): not in "
+                         "%lld..%lld",
+                         k->c.number, (long long)got, op->which[i],
+                         partition_of(w, op->which[i]), (long long)least,
+                         (long long)most);
+    }
+}
+
+static void end_op(struct worker *k, struct op *op)
+{
+    struct world *w = k->world;
+    k->open--;
+    op->acknowledged = op->push;
+    for (size_t i = 0; i < op->n && op->push; i++)
+        w->acknowledged[op->which[i]] += (int64_t)op->values[i];
+    if (!op->push || op->also_pull)
+        check_pulled(k, op);
+}
+
+static bool has_finished(const struct worker *k)
+{
+    return k->c.dead || (k->next == k->n_ops && k->open == 0);
+}
+
+static void let_work(struct worker *k)
+{
+    struct world *w = k->world;
+    if (!stage_acts(&k->c) || has_finished(k))
+        return;
+    if (!k->made) {
+        let_table_be_made(k);
+        return;
+    }
+    for (uint32_t i = 0; i < k->next; i++)
+        if (stage_is_over(&k->c, &k->ops[i].ts, k->ops[i].push ? "a push" : "a pull"))
+            end_op(k, &k->ops[i]);
+    if (k->next < k->n_ops && k->open < IN_FLIGHT && draw(w, k->pace) == 0) {
+        choose(w, &k->ops[k->next]);
+        begin_op(k, &k->ops[k->next++]);
+    }
+}
+
+// ---------------------------------------------------------------- the run
+
+static void count_promotions(struct world *w)
+{
+    const struct roster *r = &w->stage.scheduler->roster;
+    if (stage_is_down(&w->stage) || r->epoch == w->epoch)
+        return;
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        uint32_t owner = r->owners[WIRE_SPACE_SPARSE][p];
+        w->promoted += w->epoch != 0 && owner != w->owners[p];
+        w->owners[p] = owner;
+    }
+    w->epoch = r->epoch;
+}
+
+static void act(void *ctx)
+{
+    struct world *w = ctx;
+    bool made = false;
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        struct worker *k = &w->workers[i];
+        made |= k->made;
+        if (k->made && !has_finished(k))
+            stage_dies(&k->c);
+        let_work(k);
+    }
+    if (made)
+        changes_act(&w->changes);
+    count_promotions(w);
+}
+
+static bool is_done(const struct world *w)
+{
+    bool done = w->changes.next == VAN_NEVER;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        done &= has_finished(&w->workers[i]);
+    return done;
+}
+
+// Returns whether the scheduler has declared all dead servers dead.
+static bool deaths_are_known(const struct world *w)
+{
+    if (stage_is_down(&w->stage))
+        return false;
+    for (uint32_t i = 0; i < w->stage.n_servers; i++) {
+        const struct stage_server *x = &w->stage.servers[i];
+        const struct sched_node *n = scheduler_node_of(w->stage.scheduler,
+                                                       member_id(shard_member(x->shard)));
+        if (x->dead && n != NULL && n->n.alive)
+            return false;
+    }
+    return true;
+}
+
+// Lets all processes leave the cluster.
+static void leave(struct world *w)
+{
+    struct err why = {0};
+    uint64_t until = sim_now(w->stage.sim) + 400 * SECOND;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        if (!w->workers[i].c.dead || w->workers[i].c.ghost) {
+            member_leave(client_member(w->workers[i].c.client), NULL);
+            van_wake(w->workers[i].c.van);
+        }
+    while (!stage_finished(&w->stage, &why))
+        if (!stage_let(&w->stage, until)) {
+            stage_failed(&w->stage, "the scheduler does not finish");
+            return;
+        }
+}
+
+// ---------------------------------------------------------------- the rows
+
+// The pushes of dead workers that may be in the rows of a partition.
+struct loose {
+    uint32_t partition, n;
+    const struct op *ops[MAX_LOOSE];
+    int64_t left[KEYS]; // the rows minus the acknowledged pushes
+};
+
+static bool is_a_sum(const struct world *w, struct loose *x, uint32_t from)
+{
+    bool nothing = true;
+    for (uint32_t k = 0; k < KEYS; k++) {
+        nothing &= x->left[k] == 0;
+        if (x->left[k] < 0)
+            return false;
+    }
+    for (uint32_t i = from; i < x->n && !nothing; i++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            const struct op *op = x->ops[i];
+            for (size_t j = 0; j < op->n; j++)
+                if (partition_of(w, op->which[j]) == x->partition)
+                    x->left[op->which[j]] += sign * (int64_t)op->values[j];
+            if (sign < 0 && is_a_sum(w, x, i + 1))
+                return true;
+        }
+    return nothing;
+}
+
+static void check_sums(struct world *w, struct shard *s, uint32_t partition)
+{
+    struct loose x = {.partition = partition};
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        for (uint32_t j = 0; j < w->workers[i].next && w->workers[i].c.dead; j++) {
+            const struct op *op = &w->workers[i].ops[j];
+            if (op->push && !op->acknowledged)
+                x.ops[x.n++] = op;
+        }
+    for (uint32_t k = 0; k < KEYS; k++) {
+        const float *row = shards_row(s, TABLE, w->keys[k]);
+        if (partition_of(w, k) == partition)
+            x.left[k] = (row != NULL ? (int64_t)*row : 0) - w->acknowledged[k];
+    }
+    if (!is_a_sum(w, &x, 0))
+        stage_failed(
+            &w->stage,
+            "partition %u: the sums are not those of the acknowledged pushes and "
+            "of some of the %u pushes that dead workers had in flight",
+            partition, x.n);
+}
+
+// Checks that a server has the rows of the partition that the primary has, or no row.
+static void check_server(struct world *w, uint32_t server, struct shard *primary,
+                         uint32_t partition)
+{
+    struct shard *s = w->stage.servers[server].shard;
+    bool member = roster_is_member(&w->stage.scheduler->roster, WIRE_SPACE_SPARSE,
+                                   partition, member_id(shard_member(s)));
+    for (uint32_t k = 0; k < KEYS; k++) {
+        if (partition_of(w, k) != partition)
+            continue;
+        const float *row = shards_row(s, TABLE, w->keys[k]);
+        const float *good = member ? shards_row(primary, TABLE, w->keys[k]) : NULL;
+        if ((row != NULL) != (good != NULL) || (row != NULL && *row != *good))
+            stage_failed(&w->stage, "key %u of partition %u is %lld on %s server %u", k,
+                         partition, row != NULL ? (long long)*row : -1,
+                         member ? "a member's" : "another", server);
+    }
+}
+
+static void check_rows(struct world *w)
+{
+    const struct roster *r = &w->stage.scheduler->roster;
+    for (uint32_t p = 0; p < PARTITIONS && r->epoch != 0; p++) {
+        struct shard *primary = NULL;
+        for (uint32_t i = 0; i < w->stage.n_servers; i++)
+            if (stage_is_there(&w->stage.servers[i]) &&
+                member_id(shard_member(w->stage.servers[i].shard)) ==
+                    r->owners[WIRE_SPACE_SPARSE][p])
+                primary = w->stage.servers[i].shard;
+        if (primary == NULL) {
+            stage_failed(&w->stage, "partition %u has no living owner", p);
+            return;
+        }
+        check_sums(w, primary, p);
+        for (uint32_t i = 0; i < w->stage.n_servers; i++)
+            if (stage_is_there(&w->stage.servers[i]))
+                check_server(w, i, primary, p);
+    }
+}
+
+static void work(void *ctx)
+{
+    struct world *w = ctx;
+    uint64_t until = 900 * SECOND;
+    while (!is_done(w))
+        if (!stage_step(&w->stage, until)) {
+            stage_failed(&w->stage, "the run hangs");
+            return;
+        }
+    stage_settle(&w->stage, 2 * SECOND);
+    for (uint64_t end = sim_now(w->stage.sim) + 200 * SECOND;
+         !deaths_are_known(w) && stage_let(&w->stage, end);)
+        continue;
+    if (!changes_end(&w->changes))
+        return;
+    stage_settle(&w->stage, 2 * SECOND);
+    if (w->stage.failure.code == 0 && w->stage.scheduler->phase == SCHEDULER_RUNNING)
+        check_rows(w);
+    else
+        stage_failed(&w->stage, "the run has ended: %s", w->stage.scheduler->end.text);
+    if (w->stage.failure.code == 0)
+        leave(w);
+}
+
+static void count(void *ctx, uint64_t *counts)
+{
+    const struct world *w = ctx;
+    counts[WORKERS_DIED] += w->stage.deaths;
+    counts[EVENTS] += w->stage.events;
+    counts[KEPT] += w->stage.restarts.deaths;
+    counts[FILLS] += changes_moved(&w->changes);
+    counts[SERVERS_DIED] += w->changes.died;
+    counts[SERVERS] += w->changes.joined + w->changes.drained;
+    counts[PROMOTED] += w->promoted;
+}
+
+static void check_counts(const uint64_t *counts, uint64_t seeds)
+{
+    assert_true(counts[PUSHES] > 10 * seeds && counts[PULLS] > 5 * seeds);
+    assert_true(counts[FILLS] > 10 * seeds && counts[PROMOTED] > seeds);
+    assert_true(counts[SERVERS_DIED] > seeds / 2 && counts[SERVERS] > seeds);
+    assert_true(counts[WORKERS_DIED] > seeds / 10);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct stage_world world = {.bytes = sizeof(struct world),
+                                             .stream = CHOICE,
+                                             .open = world_open,
+                                             .act = act,
+                                             .work = work,
+                                             .count = count};
+    static const struct seeds replicas = {
+        .program = "test_sim_replicas",
+        .bugs = {{WITHOUT_REPEAT_CHECK},
+                 {WITHOUT_EPOCH_CHECK},
+                 {ACKNOWLEDGE_BEFORE_APPLY},
+                 {WITHOUT_CHAIN_ANSWERS},
+                 {WITHOUT_CHAIN_ORDER}},
+        .state_bugs = {{ANSWERED_BEFORE_DURABLE},
+                       {WITHOUT_ROW_OWNERS},
+                       {WITHOUT_ROW_MOVES},
+                       {WITHOUT_ROW_WANTED}},
+        .counted = {"pushes", "pulls", "fills", "workers that died", "servers that died",
+                    "servers that joined or were drained", "partitions with a new owner",
+                    "schedulers that came back", "events"},
+        .world = &world,
+        // Seeds in which a server was filled again that had led the partition before, a
+        // server missed a roster with a new chain, and a killed server's last report
+        // arrived after the death of another one.
+        .kept = {133, 179, 604},
+        .seeds = 200,
+        .state_seeds = 100,
+        .bug_seeds = 1000,
+        .check = check_counts,
+    };
+    return seeds_main(&replicas, argc, argv);
+}
