@@ -105,6 +105,24 @@ static void test_middle_dies(void **state)
     replicas_close(w);
 }
 
+// The member in the middle dies, and the primary does not know that the last member has
+// the records: it sends them again, and they count once.
+static void test_sent_twice(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_value(w, 1, 0) == 1);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    REPLICAS_UNTIL(w, replicas_value(w, 2, 0) == 1);
+    assert_int_equal(w->acked[0], 0);
+    replicas_crash(w, 1);
+    replicas_take_out(w, 1);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
 // A promoted member has pushes that the member after it lacks: it answers nothing about
 // them before that member has them.
 static void test_promoted_waits(void **state)
@@ -230,7 +248,11 @@ static void test_fill(void **state)
     sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
     struct replicas_op *push = replicas_add_op(w, false, &first, 1);
     replicas_run(w, SECOND_NS);
-    // The target is a member for the source before the roster says so.
+    // The target is a member for the source before the roster says so, also if another
+    // roster comes in between.
+    assert_false(replicas_op_is_done(push));
+    replicas_send_rosters(w);
+    replicas_run(w, SECOND_NS);
     assert_false(replicas_op_is_done(push));
     sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
     replicas_end_fill(w, true);
@@ -463,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_fill_is_given_up),
         cmocka_unit_test(test_refilled),
+        cmocka_unit_test(test_sent_twice),
         cmocka_unit_test(test_missed_roster),
         cmocka_unit_test(test_random_histories),
     };
