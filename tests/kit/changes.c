@@ -325,7 +325,8 @@ static int unsettled_server(const struct changes *c)
         // A server stays, although it is to be drained, if no server can take over its partitions.
         if (!x->dead && !x->gone &&
             (p == NULL || (p->draining && can_be_drained(c, p)) ||
-             epoch != c->stage->scheduler->roster.epoch || x->shard->moves.in != NULL))
+             epoch != c->stage->scheduler->roster.epoch || x->shard->moves.in != NULL ||
+             x->shard->moves.out != NULL))
             return (int)i;
     }
     return -1;
@@ -361,7 +362,7 @@ static void tell_unsettled(struct changes *c)
         i < 0         ? "is none that waits"
         : p == NULL   ? "has not joined"
         : p->draining ? "has not left"
-                      : "has an old roster");
+                      : "has an old roster, or rows that are to go");
 }
 
 bool changes_end(struct changes *c)
