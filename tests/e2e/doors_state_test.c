@@ -21,12 +21,23 @@ enum { SPARSE = 0, PUSH = 1 + DIM + 3, PULL = 3 + DIM, KEYS = 20 };
 static struct shared {
     atomic_uint rounds;           // rounds that worker 0 has finished
     atomic_uint servers, workers; // processes of a fleet that have taken an index
+    atomic_uint kills;            // times that the scheduler was killed
 } * shared;
 
 static void count_round(bool first)
 {
     if (first)
         atomic_fetch_add(&shared->rounds, 1);
+}
+
+// Before the last round, waits until the scheduler was killed for the last time: if it were
+// killed at the end of the cluster, when its journal is empty, the next one would begin
+// another cluster.
+static void begin_round(int round)
+{
+    struct patience p = {0};
+    while (round == ROUNDS && atomic_load(&shared->kills) < KILLS)
+        expect(test_moment(&p));
 }
 
 // ------------------------------------------------------------------------- the programs
@@ -45,6 +56,7 @@ static int work_store(const char *scheduler)
     expect(tug_kvstore_init(s, &item, 1) == 0);
     expect(tug_kvstore_set_optimizer(s, "test") == 0);
     for (int round = 1; round <= ROUNDS; round++) {
+        begin_round(round);
         for (int i = 0; i < N; i++)
             g[i] = (float)(i % 7 + (int)tug_kvstore_rank(s));
         expect(tug_kvstore_push(s, &pushed, 1, 0) == 0);
@@ -120,6 +132,7 @@ static int work_fleet(const char *scheduler)
     struct tug_fleet *f = open_fleet(false, scheduler);
     expect(tug_fleet_init_worker(f) == 0);
     for (int round = 1; round <= ROUNDS; round++) {
+        begin_round(round);
         double x = round + tug_fleet_worker_index(f);
         push_and_check(f, round);
         expect(tug_fleet_all_reduce(f, &x, 1, TUG_FLEET_SUM) == 0);
@@ -163,6 +176,7 @@ static void goes_on(nodes_main serve, nodes_main work)
         await_round(i * STEP);
         cluster_signal("scheduler", SIGKILL);
         assert_int_equal(cluster_wait("scheduler", CLUSTER_PATIENCE), 128 + SIGKILL);
+        atomic_fetch_add(&shared->kills, 1);
         start_scheduler(address);
     }
     for (int i = 0, status; i < 4; i++) {

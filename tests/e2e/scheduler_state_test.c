@@ -20,7 +20,7 @@ enum { KEYS = sizeof(keys) / sizeof(*keys) };
 
 // The processes and the test share these counts.
 struct shared {
-    atomic_uint pushes, rounds;
+    atomic_uint pushes, rounds, kills;
     atomic_bool over; // the workers end after this push or round
 };
 static struct shared *shared;
@@ -78,7 +78,11 @@ static int work_in_step(const char *scheduler)
 {
     struct tug_app *a;
     struct tug_node *n = begin_work(scheduler, &a);
+    struct patience p = {0};
     for (int round = 1; round <= KILLS * STEP + 1; round++) {
+        // The scheduler must not be killed at the cluster's end, when its journal is empty.
+        while (round > KILLS * STEP && atomic_load(&shared->kills) < KILLS)
+            expect(test_moment(&p));
         push(a);
         expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
         check(a, (float)(round * NODES_WORKERS));
@@ -118,6 +122,7 @@ static void kill_scheduler(void)
 {
     cluster_signal("scheduler", SIGKILL);
     assert_int_equal(cluster_wait("scheduler", CLUSTER_PATIENCE), 128 + SIGKILL);
+    atomic_fetch_add(&shared->kills, 1);
 }
 
 static void begin(nodes_main work, char address[NODES_ADDRESS], pid_t pids[4])
