@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/search.h"
 #include "protocol/limits.h"
+#include "protocol/spec.h"
 #include "server/moves/stream.h"
 
 struct session {
@@ -528,7 +529,7 @@ int retries_put(struct retries *r, uint32_t partition, enum wire_space space,
     for (int marks = 1; marks >= 0; marks--)
         for (uint64_t i = 0; i < n[1]; i++) {
             struct retries_id id = id_of(ids + i * ID_WORDS);
-            if (id.pass == 0)
+            if (id.pass == 0 || id.table >= SPEC_MAX_TABLES)
                 return stream_damaged(e);
             if ((id.group == ALL_GROUPS) == (marks == 1) &&
                 put_identity(r, partition, space, &id) != 0)

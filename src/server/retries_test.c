@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "kit/test.h"
 #include "protocol/limits.h"
+#include "protocol/spec.h"
 #include "server/moves/stream.h"
 #include "server/retries.h"
 
@@ -281,6 +282,28 @@ static void test_old_pass(void **state)
     retries_close(b);
 }
 
+// A shard takes no records of tables that cannot exist: each forgotten piece costs a search
+// in each table.
+static void test_move_of_no_table(void **state)
+{
+    (void)state;
+    struct retries *a, *b;
+    struct retries_push p;
+    struct err e;
+    struct buf bytes = BUF_INIT(1 << 20);
+    struct retries_id id = {.pass = 1, .piece = 2, .table = SPEC_MAX_TABLES, .group = 3};
+    assert_int_equal(retries_open(&a, BITS, NULL, NULL), 0);
+    assert_int_equal(retries_open(&b, BITS, NULL, NULL), 0);
+    assert_int_equal(begin_group(a, 1, &id, &p, &e), 0);
+    retries_note(&p, 9);
+    assert_int_equal(retries_get(a, 9, WIRE_SPACE_SPARSE, &bytes), 0);
+    struct stream x = {bytes.data, bytes.len, 0};
+    assert_int_equal(retries_put(b, 9, WIRE_SPACE_SPARSE, &x, &e), TUG_EDATA);
+    buf_free(&bytes);
+    retries_close(a);
+    retries_close(b);
+}
+
 // After a partition has moved, the new shard knows the pushes that were applied in this
 // partition, and no others. Each space has its own partitions.
 static void test_move(void **state)
@@ -388,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_long_piece),
         cmocka_unit_test(test_forget_looks_at_one_piece),
         cmocka_unit_test(test_old_pass),
+        cmocka_unit_test(test_move_of_no_table),
         cmocka_unit_test(test_move),
         cmocka_unit_test(test_drop),
         cmocka_unit_test(test_allocations),

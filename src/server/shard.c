@@ -279,7 +279,8 @@ static void serve_fresh(struct shard *s, struct shard_peer *p, struct van_messag
     assert(p->greeted && is_request(m->type));
     if (refused_for_role(s, p, m))
         return;
-    s->served_at = s->now;
+    if (m->type != MSG_MOVE_WANTED) // a source of moves is not busy for that
+        s->served_at = s->now;
     enum outcome outcome = shard_serve_request(s, &q);
     if (outcome != ANSWERED) {
         if (pending_add(s, &q, outcome, &e) == 0)

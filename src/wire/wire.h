@@ -332,13 +332,13 @@ int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void 
 // `to`.
 void wire_copy_body(const struct wire_out *o, void *to);
 
-// Returns the number of bytes of padding after a span of n bytes.
 // Returns the number of a piece in FORGET and JOIN.
 static inline uint64_t wire_piece(uint32_t file, uint64_t index)
 {
     return (uint64_t)file << 40 | index;
 }
 
+// Returns the number of bytes of padding after a span of n bytes.
 static inline uint64_t wire_padding(uint64_t n)
 {
     return -n & 7;

@@ -36,7 +36,10 @@ static int make_room(struct forgets *f, uint32_t n)
 
 int scheduler_forgets_room(struct scheduler *s)
 {
-    return make_room(&s->forgets, s->forgets.n + 1);
+    const struct forgets *f = &s->forgets;
+    if (f->n == FORGETS_MAX && f->used == f->n)
+        return TUG_ENOMEM;
+    return make_room(&s->forgets, f->n + 1);
 }
 
 void scheduler_forgets_free(struct scheduler *s)

@@ -68,7 +68,7 @@ uint64_t partition_drop_slice(struct shard *s, enum wire_space space, uint32_t p
         if (drop_some(s, space, partition, MOVES_DROP_ROWS, &left, &e) != 0)
             return later;
         if (left && moves_slice_over(s, begun))
-            return moves_slice_end(s, begun);
+            return moves_slice_end(s, begun, MOVES_REST);
     }
     return VAN_NEVER;
 }

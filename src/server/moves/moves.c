@@ -24,11 +24,11 @@ bool moves_slice_over(const struct shard *s, uint64_t begun)
     return s->o.slice_ns != 0 || clock_ns() - begun >= MOVES_NS;
 }
 
-uint64_t moves_slice_end(const struct shard *s, uint64_t begun)
+uint64_t moves_slice_end(const struct shard *s, uint64_t begun, uint32_t rest)
 {
     uint64_t spent = s->o.slice_ns != 0 ? s->o.slice_ns : clock_ns() - begun;
     bool busy = s->now - s->served_at < BUSY_NS;
-    return s->now + (busy ? (1 + MOVES_REST) * spent : 0);
+    return s->now + (busy ? (1 + rest) * spent : 0);
 }
 
 void moves_buffer_take(struct shard *s, struct buf *b)

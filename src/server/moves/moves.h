@@ -92,6 +92,8 @@ struct incoming {
     struct buf bytes;
     bool last;       // the source will append nothing to the first n bytes
     bool behind;     // `bytes` has a complete record that is not applied yet
+    // The least number of bytes that were left to be applied, and the time since then.
+    uint64_t left, fell_at;
     uint64_t due;    // time of the next request to the source
     uint64_t pause;  // the pause after the last answer without bytes; 0: none yet
     uint64_t try_at; // time at which to apply `bytes`
@@ -149,7 +151,7 @@ bool moves_closed(struct shard *s, van_link link, const struct err *why);
 // Begins a slice of work, and returns when the next one may begin.
 uint64_t moves_slice_begin(const struct shard *s);
 bool moves_slice_over(const struct shard *s, uint64_t begun);
-uint64_t moves_slice_end(const struct shard *s, uint64_t begun);
+uint64_t moves_slice_end(const struct shard *s, uint64_t begun, uint32_t rest);
 
 // Gives an unused buffer to `b` if it has none.
 void moves_buffer_take(struct shard *s, struct buf *b);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "kit/files.h"
 #include "kit/test.h"
 #include "save/save.h"
@@ -17,6 +18,7 @@
 #include "server/saves/roots.h"
 
 enum { BITS = 3, P = 2, WIDTH = 2, KEYS = 40, T = 2, SYNC = 3, MOVE = 77, PEER_LINK = 5 };
+enum { PIECE = 1 << 20 }; // most bytes of a message of the source
 #define MS (SECOND_NS / 1000)
 
 static const struct shard_options plain;
@@ -433,15 +435,15 @@ static void welcome(struct lone *w)
 
 static void give(struct lone *w, const struct parcel *p)
 {
-    uint64_t at = p->m.move_wanted.at;
+    uint64_t at = p->m.move_wanted.at, n = min_u64(play.limit - at, PIECE);
     assert_int_equal(p->m.move_wanted.move, MOVE);
     assert_true(at <= play.limit);
     play.finish = p->m.move_wanted.finish;
     struct msg_parcel m = {.move = MOVE,
                            .at = at,
                            .total = play.total != 0 ? play.total : play.limit,
-                           .last = play.limit == play.bytes.len,
-                           .bytes = {play.bytes.data + at, play.limit - at}};
+                           .last = at + n == play.bytes.len,
+                           .bytes = {play.bytes.data + at, n}};
     lone_deliver(w, OTHER_LINK, MSG_PARCEL, p->frame.request, &m);
 }
 
@@ -455,24 +457,29 @@ static void hear(struct lone *w, const struct parcel *p)
     lone_deliver(w, SCHEDULER_LINK, MSG_OK, p->frame.request, &ok);
 }
 
-// Lets time pass, and the scheduler and the source answer, until the shard is silent.
+// Lets time pass. The scheduler and the source answer.
+static void pass_time(struct lone *w, uint64_t ns)
+{
+    lone_pass_time(w, ns);
+    const struct source_link *l = w->shard->moves.sources;
+    if (l != NULL && l->s.state == SESSION_DIALLING)
+        w->h.opened(w->h.ctx, OTHER_LINK, false, w->now);
+    for (struct parcel *p; (p = lone_next(w)) != NULL; parcel_unpin(p)) {
+        if (p->frame.type == MSG_HELLO) {
+            play.hellos++;
+            welcome(w);
+        } else if (p->frame.type == MSG_MOVE_WANTED)
+            give(w, p);
+        else if (p->frame.type == MSG_MOVE_SAYS)
+            hear(w, p);
+    }
+}
+
+// Lets time pass until the shard is silent.
 static void go_on(struct lone *w)
 {
-    for (int i = 0; i < 40; i++) {
-        lone_pass_time(w, 20 * MS);
-        const struct source_link *l = w->shard->moves.sources;
-        if (l != NULL && l->s.state == SESSION_DIALLING)
-            w->h.opened(w->h.ctx, OTHER_LINK, false, w->now);
-        for (struct parcel *p; (p = lone_next(w)) != NULL; parcel_unpin(p)) {
-            if (p->frame.type == MSG_HELLO) {
-                play.hellos++;
-                welcome(w);
-            } else if (p->frame.type == MSG_MOVE_WANTED)
-                give(w, p);
-            else if (p->frame.type == MSG_MOVE_SAYS)
-                hear(w, p);
-        }
-    }
+    for (int i = 0; i < 40; i++)
+        pass_time(w, 20 * MS);
 }
 
 static struct lone *open_target(const struct shard_options *o)
@@ -683,6 +690,68 @@ static void test_target_is_not_clear(void **state)
     occupy(w, t, false);
     go_on(w);
     assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
+    buf_free(&play.bytes);
+    lone_close(w);
+}
+
+// Appends the record of a push to the source's bytes n times in place of the facts.
+// Returns the number of bytes of the record.
+static size_t push_often(int n)
+{
+    size_t one = play.pushed - play.rows;
+    char *record = mem_alloc(one);
+    assert_non_null(record);
+    memcpy(record, play.bytes.data + play.rows, one);
+    play.bytes.len = play.rows;
+    for (int i = 0; i < n; i++)
+        assert_int_equal(buf_add(&play.bytes, record, one), 0);
+    mem_free(record);
+    return one;
+}
+
+// A busy loop rests after each record. A partition moves nevertheless, although its pushes
+// come faster than that.
+static void test_hot_partition(void **state)
+{
+    (void)state;
+    const struct shard_options slow = {.slice_ns = 2 * MS};
+    const int most = 2000;
+    begin_play();
+    struct lone *w = open_target(&slow);
+    size_t one = push_often(most + 1);
+    play.limit = play.rows;
+    play.word = WIRE_MOVE_WAIT;
+    int n = 0;
+    for (; n < most && play.said[WIRE_MOVE_COPIED] == 0; n++) {
+        play.limit += one;
+        for (int i = 0; i < 10; i++) {
+            w->shard->served_at = w->now;
+            pass_time(w, MS);
+        }
+    }
+    assert_in_range(n, 100, most - 1);
+    buf_free(&play.bytes);
+    lone_close(w);
+}
+
+// While a loop rests, it fetches only a few MiB in advance.
+static void test_stage_is_bounded(void **state)
+{
+    (void)state;
+    begin_play();
+    struct lone *w = open_target(&plain);
+    size_t one = push_often((int)((40u << 20) / (play.pushed - play.rows)));
+    play.limit = play.rows;
+    play.word = WIRE_MOVE_WAIT;
+    go_on(w);
+    play.total = play.bytes.len;
+    for (int i = 0; i < 60 && play.limit + PIECE < play.bytes.len; i++) {
+        w->shard->moves.rest_until = w->now + SECOND_NS;
+        play.limit += PIECE / one * one;
+        pass_time(w, MS);
+    }
+    assert_int_equal(play.said[WIRE_MOVE_FAILED], 0);
+    assert_in_range(w->shard->moves.in->bytes.len, 2 << 20, 4 << 20);
     buf_free(&play.bytes);
     lone_close(w);
 }
@@ -906,6 +975,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_next_copy_begins),
+        cmocka_unit_test(test_hot_partition),
+        cmocka_unit_test(test_stage_is_bounded),
         cmocka_unit_test(test_some_go_on),
         cmocka_unit_test(test_many_are_reported),
         cmocka_unit_test(test_source_gives),

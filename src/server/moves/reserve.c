@@ -31,16 +31,17 @@ static uint32_t count_servers(const struct roster *r)
 void partition_reserve(const struct shard *s, const struct shard_table *t,
                        uint32_t partition, uint64_t rows)
 {
-    enum { FEW = 1024, MOST = 1 << 26 };
+    enum { FEW = 1024, MOST = 1 << 26, MANY_SERVERS = 16 };
     enum wire_space space = t->spec.space;
     uint32_t servers = count_servers(member_roster(s->member)), mine = 1, of = servers;
     uint64_t all = (rows << s->bits) / servers;
     uint64_t most = s->o.max_bytes / (store_accessor(t->store)->width * 4 + 16);
     if (rows < FEW || rows > MOST || all > MOST || (most != 0 && all > most))
         return;
-    // An equal share is the least to expect. Ranges are reserved for the whole table.
+    // An equal share is the least to expect. Ranges are reserved for the whole table. Of
+    // many servers, each gets fewer partitions than one part of the index has.
     uint64_t had = space != WIRE_SPACE_RANGE ? count_mine(s, space, partition) : 0;
-    if (had * servers > partition + 1)
+    if (had * servers > partition + 1 && servers <= MANY_SERVERS)
         mine = (uint32_t)had, of = partition + 1;
     store_reserve_partition(t->store, partition, rows, mine, of);
 }

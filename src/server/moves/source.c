@@ -62,7 +62,8 @@ static enum outcome answer_piece(struct shard *s, const struct shard_request *q,
     char *piece = room ? pool_take(s->pool, n + 1, &release) : NULL;
     if (piece == NULL)
         return answer_nothing(s, q);
-    memcpy(piece, o->bytes.data + skip, n);
+    if (n > 0)
+        memcpy(piece, o->bytes.data + skip, n);
     struct msg_parcel m = {.move = o->move.id,
                            .at = at,
                            .total = total,
@@ -94,8 +95,10 @@ static int outgoing_begin(struct shard *s, const struct roster_move *move,
         mem_free(o);
         return rc;
     }
-    o->next = s->moves.out;
-    s->moves.out = o;
+    struct outgoing **end = &s->moves.out; // the oldest partition is dropped first
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = o;
     *ret = o;
     return 0;
 }
@@ -313,7 +316,7 @@ static bool drop(struct shard *s, struct outgoing *o)
     outgoing_stop(s, o);
     if (roles_of(&s->roles, space, partition) != ROLE_AWAY)
         again = partition_drop_slice(s, space, partition);
-    s->moves.drop_at = again != VAN_NEVER ? again : moves_slice_end(s, begun);
+    s->moves.drop_at = again != VAN_NEVER ? again : moves_slice_end(s, begun, MOVES_REST);
     return again == VAN_NEVER;
 }
 

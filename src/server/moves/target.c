@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "server/moves/moves.h"
 #include "server/moves/partition.h"
 #include "server/moves/stream.h"
@@ -209,6 +210,11 @@ static void ask(struct shard *s, struct incoming *m)
     van_send(s->van, m->source->s.link, MSG_MOVE_WANTED, m->move.id, &x, NULL);
 }
 
+static bool has_record(const struct incoming *m)
+{
+    return partition_has_record(m->bytes.data, m->bytes.len);
+}
+
 // Keeps bytes until their record is complete. Rows count against --memory when they are
 // applied. Before that only a few MiB are kept, except that a record may be larger; the
 // bytes of such a record are checked here.
@@ -220,7 +226,7 @@ static int take_piece(struct shard *s, struct incoming *m, const struct msg_parc
             e, TUG_EDATA,
             "node %u sends bytes of partition %u that differ from those it announced",
             m->source->node, m->move.partition);
-    if (!m->behind && m->bytes.len >= STAGE_BYTES)
+    if (m->bytes.len >= STAGE_BYTES && !has_record(m))
         TRY(partition_fits(s, m->bytes.len + x->bytes.n, e));
     moves_buffer_take(s, &m->bytes);
     if (buf_add(&m->bytes, x->bytes.data, x->bytes.n) != 0)
@@ -234,7 +240,20 @@ static int take_piece(struct shard *s, struct incoming *m, const struct msg_parc
 // Returns whether enough bytes wait to be applied, so that no more are fetched.
 static bool is_full(const struct incoming *m)
 {
-    return m->behind && m->bytes.len >= STAGE_BYTES;
+    return m->bytes.len >= STAGE_BYTES && has_record(m);
+}
+
+// Returns the rest after a slice in which records of m were applied: MOVES_REST, but half
+// of it for each second in which the bytes that are left have not become fewer. Otherwise
+// a partition could not move if its pushes take more of the loop's time than the slices.
+static uint32_t rest_after(const struct shard *s, struct incoming *m)
+{
+    uint64_t left = m->total - m->n + m->bytes.len;
+    if (m->fell_at == 0 || left < m->left) {
+        m->left = left;
+        m->fell_at = s->now;
+    }
+    return (uint32_t)MOVES_REST >> min_u64((s->now - m->fell_at) / SECOND_NS, 31);
 }
 
 // Applies complete records, as many as fit into a slice.
@@ -257,8 +276,8 @@ static int apply_some(struct shard *s, struct incoming *m, bool *ret_settled)
     m->bytes.len -= at;
     if (m->bytes.len == 0)
         moves_buffer_leave(s, &m->bytes);
-    m->behind = !*ret_settled && partition_has_record(m->bytes.data, m->bytes.len);
-    s->moves.rest_until = moves_slice_end(s, begun);
+    m->behind = !*ret_settled && has_record(m);
+    s->moves.rest_until = moves_slice_end(s, begun, rest_after(s, m));
     if (m->behind)
         m->try_at = s->now;
     return rc;
@@ -271,7 +290,7 @@ static void apply(struct shard *s, struct incoming *m)
     m->try_at = VAN_NEVER;
     if (!partition_is_free(s, move->space) ||
         roles_of(&s->roles, move->space, move->partition) != ROLE_AWAY) {
-        m->behind = partition_has_record(m->bytes.data, m->bytes.len);
+        m->behind = has_record(m);
         m->try_at = s->now + NOTHING_NS; // a save or an admin operation is under way
         return;
     }
