@@ -39,8 +39,11 @@ void world_hears(void *ctx, van_link link, uint32_t node, struct van_message *m)
     const struct msg_app *app = &m->m->app;
     const struct worker *k = NULL;
     (void)link;
+    // A scheduler that starts anew without state gives ids again, while a worker and a
+    // server of the cluster before may still run.
     for (uint32_t i = 0; i < w->n_workers; i++)
-        if (member_id(client_member(w->workers[i].c.client)) == node)
+        if (member_id(client_member(w->workers[i].c.client)) == node &&
+            (k == NULL || k->said + 1 < app->number))
             k = &w->workers[i];
     w->heard++;
     if (k == NULL || app->sender != node)
