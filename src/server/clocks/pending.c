@@ -271,7 +271,7 @@ void pending_settle(struct shard *s)
 
 void pending_drop_peer(struct shard *s, const struct shard_peer *p)
 {
-    for (struct pending **at = &s->held; *at != NULL;)
+    for (struct pending **at = &s->held; *at != NULL && p->n_pending > 0;)
         if ((*at)->peer == p)
             pending_take(s, at);
         else
