@@ -90,8 +90,8 @@ struct incoming {
     // that are not applied yet are in `bytes`.
     uint64_t n, total;
     struct buf bytes;
-    bool last;       // the source will append nothing to the first n bytes
-    bool behind;     // `bytes` has a complete record that is not applied yet
+    bool last;   // the source will append nothing to the first n bytes
+    bool behind; // `bytes` has a complete record that is not applied yet
     // The least number of bytes that were left to be applied, and the time since then.
     uint64_t left, fell_at;
     uint64_t due;    // time of the next request to the source
