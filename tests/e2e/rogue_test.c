@@ -63,6 +63,7 @@ static void send_roster(van_link link, uint64_t request)
                            .version = 1,
                            .servers = 1,
                            .workers = 1,
+                           .replicas = 1,
                            .nodes = {nodes.data, (uint32_t)nodes.len},
                            .owners = {owners, sizeof(owners)}};
     van_send(rogue.van, link, MSG_ROSTER, request, &m, NULL);
