@@ -55,14 +55,12 @@ void inlets_close(struct shard *s)
         inlets_end(s, &s->chain->inlets);
 }
 
-uint32_t chain_uses(const struct shard *s, const struct source_link *l)
+bool chain_uses(const struct shard *s, const struct source_link *l)
 {
-    if (s->chain == NULL)
-        return 0;
-    const struct chain_inlet *x = s->chain->inlets;
+    const struct chain_inlet *x = s->chain != NULL ? s->chain->inlets : NULL;
     while (x != NULL && x->source != l)
         x = x->next;
-    return (x != NULL) + read_leases_use(s, l);
+    return x != NULL;
 }
 
 void inlets_again(struct shard *s)
@@ -337,10 +335,4 @@ bool inlets_message(struct shard *s, const struct source_link *l,
         x->due = s->now + TRY_NS;
     }
     return true;
-}
-
-bool chain_message(struct shard *s, const struct source_link *l,
-                   const struct van_message *m, bool greeted)
-{
-    return read_leases_message(s, l, m, greeted) || inlets_message(s, l, m, greeted);
 }
