@@ -127,9 +127,9 @@ static inline void shard_answered(struct shard *s, uint16_t type, uint64_t since
     histogram_add(&s->requests[kind], now > since ? now - since : 0);
 }
 
-// Sends an answer, or keeps it until the replicas have all that it depends on. `bytes`:
-// bytes of its spans, whose memory belongs to `release`; NULL: it has no spans. An error
-// of van_send is ignored: if the answer gets lost, the sender repeats its request.
+// Sends an answer, or keeps it until the replicas have all that it depends on. Its spans
+// have `bytes` bytes, whose memory belongs to `release`; without spans, release is NULL.
+// An error of van_send is ignored: if the answer gets lost, the sender repeats its request.
 static inline void shard_send(struct shard *s, const struct shard_request *q,
                               uint16_t type, const void *msg,
                               const struct van_release *release, uint64_t bytes)

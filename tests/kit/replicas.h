@@ -27,7 +27,7 @@ enum {
 };
 #define REPLICAS_OTHER ((uint64_t)1 << 40) // the number of requests that are not of an op
 
-// A push or a pull of the worker.
+// The worker has started this push or pull.
 struct replicas_op {
     bool pull;
     uint64_t number; // of a push

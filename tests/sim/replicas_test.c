@@ -105,7 +105,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
 }
 
-// With --trace: the lines that the scheduler logs.
+// Prints the lines that the scheduler logs, with --trace.
 static void print_line(void *ctx, const char *line)
 {
     const struct stage *s = ctx;

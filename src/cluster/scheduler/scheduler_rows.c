@@ -84,7 +84,7 @@ static uint32_t groups(const struct scheduler *s)
     return SCHEDULER_GROUPS;
 }
 
-// An array with `each` ids for each partition.
+// Writes or reads an array that has `each` ids for each partition.
 static void row_partitions(struct row *r, const struct scheduler *s, uint32_t each,
                            uint32_t **p)
 {

@@ -188,7 +188,7 @@ static void test_slow_backup(void **state)
         o = o->next;
     struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
     REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
-    // As if much was kept: a record of an earlier epoch, which the receiver skips.
+    // A large record of an earlier epoch fills the channel; the receiver skips it.
     struct channel_record r = {
         .kind = RECORD_PUSH, .bits = REPLICAS_BITS, .n = outlets_most(x->shard)};
     void *content = mem_zalloc(r.n);
@@ -374,7 +374,7 @@ static void random_death(struct replicas *w)
         return;
     if (replicas_draw(w, 3) > 0)
         replicas_crash(w, i);
-    else // it lives, but does not hear of it
+    else // the server lives, but its link to the scheduler is cut
         sim_partition(w->sim, w->servers[i].v, w->scheduler, true);
     replicas_run(w, replicas_draw(w, 200) * MS);
     w->servers[i].dead = true;

@@ -4,8 +4,8 @@
 // members of the partition's chain have it, because it sends the record again if the
 // receiver dies.
 //
-// The outlet is the sender's end, the inlet the receiver's. Both are pure: no clock, no
-// I/O.
+// The outlet is the sender's end, the inlet the receiver's. Neither of them reads a clock
+// or does I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CHAIN_CHANNEL_H

@@ -38,8 +38,8 @@ void partition_reserve(const struct shard *s, const struct shard_table *t,
     uint64_t most = s->o.max_bytes / (store_accessor(t->store)->width * 4 + 16);
     if (rows < FEW || rows > MOST || all > MOST || (most != 0 && all > most))
         return;
-    // An equal share is the least to expect. Ranges are reserved for the whole table. Of
-    // many servers, each gets fewer partitions than one part of the index has.
+    // An equal share is the least to expect. Ranges are reserved for the whole table. If
+    // there are many servers, each gets fewer partitions than one part of the index has.
     uint64_t had = space != WIRE_SPACE_RANGE ? count_mine(s, space, partition) : 0;
     if (had * servers > partition + 1 && servers <= MANY_SERVERS)
         mine = (uint32_t)had, of = partition + 1;

@@ -1,4 +1,4 @@
-// How much room a partition that arrives makes in the index for those after it.
+// Tests how much room the index gets for the partitions after one that arrives.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/moves/partition.h"
