@@ -132,6 +132,8 @@ int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partiti
         rc = retries_get(s->applied, partition, space, to);
     if (rc == 0)
         rc = step_clock_get(&s->steps, to);
+    if (rc == 0)
+        rc = saves_get_ended(&s->saves, to);
     for (uint32_t i = 0; i < s->n_tables && rc == 0; i++)
         if (is_of(s->tables[i], space))
             rc = get_facts(s->tables[i], partition, to);
@@ -428,15 +430,19 @@ static int put_facts(struct arrival *a, struct err *e)
 {
     struct shard *s = a->s;
     struct chain_facts facts = {0};
+    struct saves_ended ended = {0};
     int rc = chain_take_facts(s, &a->x, &facts, e);
     if (rc == 0)
         rc = retries_put(s->applied, a->partition, a->space, &a->x, e);
     if (rc == 0)
         rc = step_clock_put(&s->steps, member_roster(s->member), &a->x, e);
+    if (rc == 0)
+        rc = saves_take_ended(&ended, &a->x, e);
     while (a->x.at < a->x.n && rc == 0)
         rc = put_table_facts(a, e);
     if (rc == 0) {
         settle(a);
+        saves_learn_ended(s, &ended);
         chain_begin_at(s, a->space, a->partition, &facts);
     }
     for (uint32_t i = 0; rc != 0 && i < a->n; i++)

@@ -183,6 +183,30 @@ static void test_round_trip(void **state)
     close_both(a, b);
 }
 
+// A shard that gets a partition learns which saves have ended. It drops a mark of such a
+// save, and keeps no later one, so that the pushes of the mark's session need not wait.
+static void test_ended_saves(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(1, &plain);
+    struct msg_mark mark = {.epoch = 1, .save = 7, .session = lone_session(0)};
+    make_tables(b);
+    save_remember(&a->shard->saves, 7, true);
+    lone_deliver(b, WORKER_LINK, MSG_MARK, ++b->next_request, &mark);
+    lone_expect_ok(b);
+    const struct shard_table *t = b->shard->tables[ASYNC];
+    assert_true(saves_hold(b->shard, t, mark.session));
+    struct buf bytes = bytes_of(a);
+    struct err e;
+    assert_int_equal(put(b, &bytes, &e), 0);
+    assert_false(saves_hold(b->shard, t, mark.session));
+    lone_deliver(b, WORKER_LINK, MSG_MARK, ++b->next_request, &mark);
+    lone_expect_ok(b);
+    assert_false(saves_hold(b->shard, t, mark.session));
+    buf_free(&bytes);
+    close_both(a, b);
+}
+
 // Pushes that were applied before the move are not applied again after it, and the open
 // batch ends at the new owner with the sum of all its parts.
 static void test_exactly_once(void **state)
@@ -395,10 +419,11 @@ static void test_replaced_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_exactly_once),
-        cmocka_unit_test(test_allocations), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_no_room),     cmocka_unit_test(test_steps_of_pushes),
-        cmocka_unit_test(test_two_arrive),  cmocka_unit_test(test_replaced_rows),
+        cmocka_unit_test(test_ended_saves),     cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_exactly_once),    cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_damaged),         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_steps_of_pushes), cmocka_unit_test(test_two_arrive),
+        cmocka_unit_test(test_replaced_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,4 +160,22 @@ uint64_t save_bytes(const struct save_run *r); // bytes of the files that are wr
 // Records that a save has ended.
 void save_remember(struct saves *x, uint64_t save, bool committed);
 
+// ---------------------------------------- the saves that have ended, for moves
+
+struct buf;
+struct stream;
+
+// A shard that gets a partition must know which saves have ended. Otherwise it would keep
+// a late mark of such a save, and make the pushes of the mark's session wait.
+// saves_get_ended appends them to a record; it returns 0 or TUG_ENOMEM. saves_take_ended
+// reads them from a record, without a copy; it returns 0 or TUG_EDATA. saves_learn_ended
+// records them, and drops their marks.
+struct saves_ended {
+    uint64_t n;
+    const uint64_t *saves; // for each save its number, and 1 if it was committed
+};
+int saves_get_ended(const struct saves *x, struct buf *to);
+int saves_take_ended(struct saves_ended *ret, struct stream *x, struct err *e);
+void saves_learn_ended(struct shard *s, const struct saves_ended *ended);
+
 #endif

@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 #include "server/background.h"
+#include "server/clocks/pending.h"
+#include "server/moves/stream.h"
 #include "server/rows/place.h"
 #include "server/rows/tables.h"
 #include "server/saves/save_writer.h"
@@ -28,6 +30,40 @@ static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
             return true;
         }
     return false;
+}
+
+int saves_get_ended(const struct saves *x, struct buf *to)
+{
+    uint64_t n = x->n_ended < SAVES_ENDED ? x->n_ended : SAVES_ENDED;
+    TRY(stream_add_u64s(to, &n, 1));
+    for (uint32_t i = x->n_ended - (uint32_t)n; i != x->n_ended; i++) {
+        uint64_t save[2] = {x->ended[i % SAVES_ENDED].save,
+                            x->ended[i % SAVES_ENDED].committed};
+        TRY(stream_add_u64s(to, save, 2));
+    }
+    return 0;
+}
+
+int saves_take_ended(struct saves_ended *ret, struct stream *x, struct err *e)
+{
+    if (!stream_u64s(x, &ret->n, 1) || ret->n > SAVES_ENDED)
+        return stream_damaged(e);
+    ret->saves = stream_take(x, ret->n, 2 * sizeof(*ret->saves));
+    return ret->saves != NULL || ret->n == 0 ? 0 : stream_damaged(e);
+}
+
+void saves_learn_ended(struct shard *s, const struct saves_ended *ended)
+{
+    const struct save_run *r = s->saves.run;
+    for (uint64_t i = 0; i < ended->n; i++) {
+        uint64_t save = ended->saves[2 * i];
+        bool committed;
+        if (has_ended(&s->saves, save, &committed) || (r != NULL && r->id == save))
+            continue;
+        save_remember(&s->saves, save, ended->saves[2 * i + 1] != 0);
+        save_drop_marks(s, save);
+        pending_wake(s, WANTS_CUT);
+    }
 }
 
 // Returns whether this shard has no partition of some space. It then need not have the
