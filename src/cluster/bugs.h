@@ -20,12 +20,14 @@
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
     BUG(WITHOUT_FORGIVING, "without-forgiving")                                          \
+    BUG(WITHOUT_FRESH_CLOCK, "without-fresh-clock")                                      \
     BUG(WITHOUT_GENERATION, "without-generation")                                        \
     BUG(WITHOUT_HOLDS, "without-holds")                                                  \
     BUG(WITHOUT_IDENTITY, "without-identity")                                            \
     BUG(WITHOUT_LAST_PUSHES, "without-last-pushes")                                      \
     BUG(WITHOUT_LATE_MARKS, "without-late-marks")                                        \
     BUG(WITHOUT_LATE_WORKERS, "without-late-workers")                                    \
+    BUG(WITHOUT_LEASES, "without-leases")                                                \
     BUG(WITHOUT_MARKS, "without-marks")                                                  \
     BUG(WITHOUT_PARTITION_COVERAGE, "without-partition-coverage")                        \
     BUG(WITHOUT_POSITIONS, "without-positions")                                          \

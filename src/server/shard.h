@@ -68,6 +68,9 @@ struct shard_options {
     // Time after which a save is given up if its client is not connected or marks are
     // missing; 0: 1 minute.
     uint64_t save_timeout_ns;
+    // With replicas: how long a loop may send rows of partitions that it leads after it has
+    // asked another member of their chains for a lease; 0: 250 ms.
+    uint64_t lease_ns;
     // Is called with log lines about refused peers. May be NULL.
     void (*log)(void *ctx, const char *line);
     void *log_ctx;

@@ -61,6 +61,8 @@ uint16_t wire_answer(uint16_t type)
         return MSG_COLLECTED;
     case MSG_LEASE:
         return MSG_LEASED;
+    case MSG_READ_LEASE:
+        return MSG_READ_LEASED;
     case MSG_PASS:
     case MSG_PASS_WANTED:
         return MSG_PASS_STATE;

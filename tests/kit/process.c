@@ -74,6 +74,12 @@ void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint
     sim_stop(s, p->beats, until, lag);
 }
 
+void sim_process_stop_reading(struct sim_process *p, struct sim *s, uint64_t until)
+{
+    sim_stop_reading(s, p->main, until);
+    sim_stop(s, p->beats, until, 0);
+}
+
 void sim_process_close(struct sim_process *p)
 {
     if (p == NULL)

@@ -384,15 +384,26 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
     return NULL;
 }
 
+// Returns whether the process still uses the time that it has read before it was stopped.
+static bool has_old_clock(const struct sim_van *v)
+{
+    return v->deaf_until <= v->s->now && v->s->now < v->still_until;
+}
+
+static uint64_t clock_of(const struct sim_van *v)
+{
+    return has_old_clock(v) ? v->clock : v->s->now;
+}
+
 static struct sim_van *do_message(struct sim *s, struct sim_end *end, struct parcel *p)
 {
     struct sim_van *v = end->van;
     struct err e = {0};
     other_end(end)->in_flight -= parcel_bytes(p);
-    end->heard = s->now;
+    end->heard = clock_of(v);
     trace(s, "%s: link %u brings %s, %llu bytes", v->name, end->number, parcel_name(p),
           (unsigned long long)parcel_bytes(p));
-    if (parcel_deliver(p, &v->h, end->number, s->now, &e) != 0)
+    if (parcel_deliver(p, &v->h, end->number, clock_of(v), &e) != 0)
         return call_closed(s, end, &e);
     return v;
 }
@@ -453,7 +464,7 @@ static bool do_event(struct sim *s)
     }
     struct sim_van *called = happen(s, &e);
     parcel_free(e.parcel);
-    if (called != NULL && !called->crashed)
+    if (called != NULL && !called->crashed && !has_old_clock(called))
         tick(s, called);
     return called != NULL;
 }
@@ -516,6 +527,16 @@ void sim_stop(struct sim *s, struct van *van, uint64_t until, uint64_t lag)
     v->still_until = until;
     v->deaf_until = until + lag;
     s->tick_at[v->slot] = until; // the van ticks when it continues
+}
+
+void sim_stop_reading(struct sim *s, struct van *van, uint64_t until)
+{
+    struct sim_van *v = (struct sim_van *)van;
+    if (v->deaf_until > s->now || v->still_until > s->now)
+        return; // it has not continued after the last stop
+    sim_stop(s, van, until, 0);
+    v->clock = s->now;
+    s->tick_at[v->slot] = v->still_until = until + 1; // after the messages of this time
 }
 
 bool sim_is_stopped(const struct van *van)

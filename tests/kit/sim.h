@@ -54,6 +54,10 @@ void sim_crash(struct sim *s, struct van *v);
 // its clock runs on. Then it ticks, and `lag` later it gets the messages that have
 // waited, in order. The world must not use the van meanwhile.
 void sim_stop(struct sim *s, struct van *v, uint64_t until, uint64_t lag);
+// Stops the process after it has read its clock, and before it reads messages: when it
+// continues, it gets the messages that have waited with the time of now, although van_now
+// returns the new time. Then it ticks.
+void sim_stop_reading(struct sim *s, struct van *v, uint64_t until);
 bool sim_is_stopped(const struct van *v);
 
 // Sets the kind that the van's links have for other nodes from now on (initially

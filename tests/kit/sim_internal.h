@@ -76,6 +76,9 @@ struct sim_van {
     // The process is stopped: it does not tick before still_until, and receives nothing
     // before deaf_until.
     uint64_t still_until, deaf_until;
+    // The time that the process has read before it was stopped. Calls between deaf_until
+    // and still_until get this time.
+    uint64_t clock;
     enum van_kind kind;  // the kind that this van's links have for other nodes
     enum wire_role role; // the role with which other nodes accept this van
     // Rate at which the van's links fall silent, in addition to that of the options.

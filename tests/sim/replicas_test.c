@@ -1,6 +1,7 @@
 // A cluster whose partitions have replicas, in a simulated network. Servers join, are
 // drained and die, also servers that lead partitions, and the run goes on. Workers push
-// integers into a table that adds them up, and pull. The test checks:
+// integers into a table that adds them up, and pull. Some servers that lead partitions, and
+// workers, do not hear from the scheduler that others lead them now. The test checks:
 //
 //   - at the end every row is the sum of the pushes that were acknowledged, and of some
 //     that dead workers had in flight: each of those is applied in a partition as a whole
@@ -39,6 +40,7 @@ enum {
     SERVERS_DIED,
     SERVERS,
     PROMOTED,
+    CUTS,
     KEPT,
     EVENTS
 };
@@ -60,7 +62,7 @@ struct worker {
     client_ts making; // the request that makes the table
     bool made;
     uint32_t n_ops, next, open;
-    uint64_t pace;
+    uint64_t pace, next_at; // longest time between two operations; time of the next one
     struct op ops[MAX_OPS];
 };
 
@@ -74,6 +76,10 @@ struct world {
     uint64_t epoch; // the owners are those of this epoch
     uint32_t owners[PARTITIONS];
     uint64_t promoted; // number of partitions whose owner has changed
+    // A server and a worker that are cut off from the scheduler until this time; NULL: none.
+    struct van *cut_server, *cut_worker;
+    uint32_t cut_partition; // a partition that the server does not lead any more
+    uint64_t cut_until, next_cut, cuts;
 };
 
 static uint64_t draw(struct world *w, uint64_t n)
@@ -97,7 +103,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
 {
     struct worker *k = &w->workers[i];
     k->world = w;
-    k->pace = 2 + draw(w, 30);
+    k->pace = 10 * MS + draw(w, 400 * MS);
     k->n_ops = 10 + (uint32_t)draw(w, MAX_OPS - 10);
     k->c.dies_at = i > 0 && draw(w, 3) == 0 ? draw(w, 4 * SECOND) : VAN_NEVER;
     struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
@@ -176,6 +182,27 @@ static void choose(struct world *w, struct op *op)
     }
 }
 
+static bool is_cut(const struct worker *k)
+{
+    return k->world->cut_worker != NULL && k->world->cut_worker == k->c.van;
+}
+
+// A worker that is cut off pulls single keys of a partition that the server led which is
+// cut off, too; the other workers push them.
+static void choose_cut(struct worker *k, struct op *op)
+{
+    struct world *w = k->world;
+    uint32_t key = (uint32_t)draw(w, KEYS);
+    while (partition_of(w, key) != w->cut_partition)
+        key = (key + 1) % KEYS;
+    op->which[0] = key;
+    op->keys[0] = w->keys[key];
+    op->least[0] = w->acknowledged[key];
+    op->values[0] = (float)(1 + draw(w, 500));
+    op->push = !is_cut(k);
+    op->n = 1;
+}
+
 static void begin_op(struct worker *k, struct op *op)
 {
     struct world *w = k->world;
@@ -247,8 +274,13 @@ static void let_work(struct worker *k)
     for (uint32_t i = 0; i < k->next; i++)
         if (stage_is_over(&k->c, &k->ops[i].ts, k->ops[i].push ? "a push" : "a pull"))
             end_op(k, &k->ops[i]);
-    if (k->next < k->n_ops && k->open < IN_FLIGHT && draw(w, k->pace) == 0) {
-        choose(w, &k->ops[k->next]);
+    uint64_t now = sim_now(w->stage.sim);
+    if (k->next < k->n_ops && k->open < IN_FLIGHT && now >= k->next_at) {
+        k->next_at = now + draw(w, w->cut_worker != NULL ? 200 * MS : k->pace);
+        if (w->cut_worker != NULL)
+            choose_cut(k, &k->ops[k->next]);
+        else
+            choose(w, &k->ops[k->next]);
         begin_op(k, &k->ops[k->next++]);
     }
 }
@@ -271,6 +303,89 @@ static void count_promotions(struct world *w)
     w->epoch = r->epoch;
 }
 
+static bool has_keys(const struct world *w, uint32_t partition)
+{
+    uint32_t key = 0;
+    while (key < KEYS && partition_of(w, key) != partition)
+        key++;
+    return key < KEYS;
+}
+
+// Returns whether the server leads a partition by its own roster, but not by the
+// scheduler's.
+static bool is_replaced(const struct world *w, const struct stage_server *x,
+                        uint32_t *ret_partition)
+{
+    const struct roster *r = &w->stage.scheduler->roster;
+    const struct member *m = shard_member(x->shard);
+    const struct roster *own = member_roster(m);
+    if (!stage_is_there(x) || own->epoch == 0 || own->epoch >= r->epoch)
+        return false;
+    for (uint32_t p = 0; p < PARTITIONS; p++)
+        if (own->owners[WIRE_SPACE_SPARSE][p] == member_id(m) &&
+            r->owners[WIRE_SPACE_SPARSE][p] != member_id(m) && has_keys(w, p)) {
+            *ret_partition = p;
+            return true;
+        }
+    return false;
+}
+
+static void end_cut(struct world *w)
+{
+    struct stage *s = &w->stage;
+    if (w->cut_server == NULL)
+        return;
+    sim_partition(s->sim, s->scheduler_van, w->cut_server, false);
+    sim_partition(s->sim, s->scheduler_van, w->cut_worker, false);
+    w->cut_server = w->cut_worker = NULL;
+    // Soon after each other, two cuts could be as long as the lease of heartbeats.
+    w->next_cut = sim_now(s->sim) + 4 * SECOND;
+}
+
+static bool can_be_cut(const struct worker *k)
+{
+    return k->made && stage_acts(&k->c) && k->next + 2 < k->n_ops && k->open < IN_FLIGHT;
+}
+
+// Cuts off from the scheduler a server that was just replaced, and a worker that will go on
+// asking it. Some of these servers are stopped meanwhile, after they have read their clock.
+static void cut(struct world *w, struct stage_server *x)
+{
+    struct stage *s = &w->stage;
+    uint64_t now = sim_now(s->sim);
+    struct worker *k = &w->workers[draw(w, w->n_workers)];
+    for (uint32_t i = 1; i < w->n_workers && !can_be_cut(k); i++)
+        k = &w->workers[(k - w->workers + 1) % w->n_workers];
+    if (!can_be_cut(k) || sim_is_stopped(x->van) || w->n_workers == 1)
+        return;
+    w->cut_server = x->van;
+    w->cut_worker = k->c.van;
+    k->next_at = now + 300 * MS + draw(w, 300 * MS);
+    w->cut_until = now + 400 * MS + draw(w, 1600 * MS);
+    w->cuts++;
+    sim_partition(s->sim, s->scheduler_van, w->cut_server, true);
+    sim_partition(s->sim, s->scheduler_van, w->cut_worker, true);
+    if (draw(w, 2) == 0 || now < x->next_stop)
+        return;
+    uint64_t until = now + 500 * MS + draw(w, 900 * MS);
+    x->next_stop = until + 3 * SECOND;
+    w->cut_until = until + draw(w, 200 * MS);
+    sim_process_stop_reading(x->process, s->sim, until);
+}
+
+// A scheduler that dies and comes back is not cut off from anybody.
+static void cut_somebody(struct world *w)
+{
+    struct stage *s = &w->stage;
+    if (s->o->keeps)
+        return;
+    if (w->cut_server != NULL && sim_now(s->sim) >= w->cut_until)
+        end_cut(w);
+    for (uint32_t i = 0; i < s->n_servers && sim_now(s->sim) >= w->next_cut; i++)
+        if (w->cut_server == NULL && is_replaced(w, &s->servers[i], &w->cut_partition))
+            cut(w, &s->servers[i]);
+}
+
 static void act(void *ctx)
 {
     struct world *w = ctx;
@@ -285,6 +400,7 @@ static void act(void *ctx)
     if (made)
         changes_act(&w->changes);
     count_promotions(w);
+    cut_somebody(w);
 }
 
 static bool is_done(const struct world *w)
@@ -427,6 +543,7 @@ static void work(void *ctx)
             stage_failed(&w->stage, "the run hangs");
             return;
         }
+    end_cut(w);
     stage_settle(&w->stage, 2 * SECOND);
     for (uint64_t end = sim_now(w->stage.sim) + 200 * SECOND;
          !deaths_are_known(w) && stage_let(&w->stage, end);)
@@ -456,6 +573,7 @@ static void count(void *ctx, uint64_t *counts)
     counts[SERVERS_DIED] += w->changes.died;
     counts[SERVERS] += w->changes.joined + w->changes.drained;
     counts[PROMOTED] += w->promoted;
+    counts[CUTS] += w->cuts;
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
@@ -464,6 +582,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[FILLS] > 10 * seeds && counts[PROMOTED] > seeds);
     assert_true(counts[SERVERS_DIED] > seeds / 2 && counts[SERVERS] > seeds);
     assert_true(counts[WORKERS_DIED] > seeds / 10);
+    assert_true(counts[CUTS] > seeds / 10 || counts[KEPT] > 0);
 }
 
 int main(int argc, char **argv)
@@ -480,13 +599,16 @@ int main(int argc, char **argv)
                  {WITHOUT_EPOCH_CHECK},
                  {ACKNOWLEDGE_BEFORE_APPLY},
                  {WITHOUT_CHAIN_ANSWERS},
-                 {WITHOUT_CHAIN_ORDER}},
+                 {WITHOUT_CHAIN_ORDER},
+                 {WITHOUT_LEASES},
+                 {WITHOUT_FRESH_CLOCK}},
         .state_bugs = {{ANSWERED_BEFORE_DURABLE},
                        {WITHOUT_ROW_OWNERS},
                        {WITHOUT_ROW_MOVES},
                        {WITHOUT_ROW_WANTED}},
         .counted = {"pushes", "pulls", "fills", "workers that died", "servers that died",
                     "servers that joined or were drained", "partitions with a new owner",
+                    "servers that did not hear that they were replaced",
                     "schedulers that came back", "events"},
         .world = &world,
         // Seeds in which a server was filled again that had led the partition before, a

@@ -31,7 +31,7 @@ int chain_open(struct shard *s, const struct roster *r)
     }
     for (uint32_t i = 0; i < WIRE_SPACES; i++)
         c->of[i] = all + i * n;
-    c->follow_at = VAN_NEVER;
+    c->follow_at = c->leased_until = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
     return 0;
@@ -44,6 +44,7 @@ void chain_close(struct shard *s)
         return;
     gate_close(&c->gate);
     inlets_close(s);
+    read_leases_close(s);
     while (c->outlets != NULL)
         outlets_free(s, c->outlets);
     mem_free(c->needs);
@@ -123,8 +124,11 @@ static bool follow_role(struct shard *s, const struct roster *r, uint32_t space,
         return going(s, space, p) != NULL || coming(s, space, p) != NULL ||
                leave(s, space, p);
     bool owner = r->owners[space][p] == me;
-    if (owner && role == ROLE_BACKUP)
+    if (owner && role == ROLE_BACKUP) {
         touch(s, space, p); // clients have other versions of its rows from its last owner
+        s->chain->of[space][p].quiet_until = s->chain->granted_until;
+        s->chain->quiet_until = s->chain->granted_until;
+    }
     roles_set(&s->roles, of, p, owner ? ROLE_HERE : ROLE_BACKUP);
     return true;
 }
@@ -148,16 +152,25 @@ static uint32_t node_of(const struct chain_outlet *o)
     return o != NULL ? o->node : 0;
 }
 
+// Returns whether the kept records of a partition must be sent again: the next member is
+// another one. If this shard has missed rosters, the same node may have left the chain in one
+// of them, and have been filled again without these records.
+static bool is_redirected(const struct shard *s, const struct chain_place *p)
+{
+    uint64_t epoch = member_roster(s->member)->epoch;
+    return node_of(p->next) != p->to || (p->to != 0 && epoch > s->chain->epoch + 1);
+}
+
 // Calls `each` for each record that is kept for the next member of its partition, and
-// must go to another one.
+// must be sent again.
 static void each_redirected(struct shard *s, struct chain_outlet *o,
                             void (*each)(struct shard *s, struct chain_place *p,
                                          const struct channel_record *r))
 {
     struct channel_record r;
-    for (uint64_t at = o->o.first; outlet_record(&o->o, &at, &r);) {
+    for (uint64_t at = o->o.first; at < o->end && outlet_record(&o->o, &at, &r);) {
         struct chain_place *p = place_of(s, &r);
-        if (r.kind == RECORD_PUSH && p->next == o && p->to != o->node && p->to != 0 &&
+        if (r.kind == RECORD_PUSH && p->next == o && p->to != 0 && is_redirected(s, p) &&
             r.epoch >= p->next_since)
             each(s, p, &r);
     }
@@ -187,14 +200,15 @@ static void append_redirected(struct shard *s, struct chain_place *p,
 static int redirect(struct shard *s)
 {
     struct chain *c = s->chain;
-    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next) {
         o->more = o->more_bytes = 0;
+        o->end = outlet_end(&o->o);
+    }
     for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
         each_redirected(s, o, count_redirected);
     for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
         TRY(outlet_reserve(&o->o, o->more, o->more_bytes));
-    // A record that is appended here to a channel is not redirected once more, because
-    // p->next is still the old channel.
+    // Records that are appended here lie behind o->end.
     for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
         each_redirected(s, o, append_redirected);
     return 0;
@@ -202,7 +216,7 @@ static int redirect(struct shard *s)
 
 static void set_next(struct shard *s, struct chain_place *p)
 {
-    if (node_of(p->next) == p->to)
+    if (!is_redirected(s, p))
         return;
     p->next = p->to != 0 ? outlets_find(s, p->to) : NULL;
     p->next_since = member_roster(s->member)->epoch;
@@ -219,7 +233,7 @@ static int follow_next(struct shard *s, const struct roster *r)
         for (uint32_t i = 0; i < partitions(s); i++) {
             struct chain_place *p = &s->chain->of[space][i];
             p->to = next_of(s, r, space, i);
-            changed |= node_of(p->next) != p->to;
+            changed |= is_redirected(s, p);
             if (p->to != 0 && outlets_get(s, p->to) == NULL)
                 return TUG_ENOMEM;
         }
@@ -297,6 +311,8 @@ void chain_follow(struct shard *s, const struct roster *r)
         free_dead(s, r);
         rc = inlets_follow(s, r);
     }
+    if (rc >= 0)
+        rc = read_leases_follow(s, r);
     c->epoch = rc >= 0 ? r->epoch : c->epoch;
     c->follow_at = rc < 0 || !left ? s->now + RETRY_NS : VAN_NEVER;
     inlets_again(s);
@@ -313,7 +329,10 @@ int chain_begin_next(struct shard *s, enum wire_space space, uint32_t partition,
         return err_nomem(e, "a partition's next member");
     p->next = o;
     p->next_since = member_roster(s->member)->epoch;
-    return 0;
+    if (read_leases_follow(s, member_roster(s->member)) == 0)
+        return 0;
+    p->next = NULL;
+    return err_nomem(e, "the lease of a partition's next member");
 }
 
 int chain_get_facts(const struct shard *s, enum wire_space space, uint32_t partition,
@@ -349,6 +368,7 @@ void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,
         .committed = facts->position,
         .from = m != NULL && m->source != NULL ? m->source->node : 0,
         .from_since = facts->epoch};
+    read_leases_unknown(s);
     inlets_again(s);
 }
 
@@ -361,14 +381,12 @@ void chain_take(struct shard *s)
     inlets_take(s);
 }
 
-// An answer needs that the members after this shard have records of a partition
-// (space << 32 | partition), or that a node has taken bytes of its channel (NODE | node).
-#define NODE ((uint64_t)1 << 63)
-
 static bool is_done(void *ctx, const struct gate_need *x)
 {
     const struct shard *s = ctx;
-    if ((x->what & NODE) != 0) {
+    if ((x->what & (NEEDS_LEASE | NEEDS_TIME)) != 0)
+        return read_leases_has(s, x);
+    if ((x->what & NEEDS_NODE) != 0) {
         const struct chain_outlet *o = outlets_find(s, (uint32_t)x->what);
         return o == NULL || o->used >= x->least;
     }
@@ -379,12 +397,14 @@ void chain_send(struct shard *s)
 {
     inlets_send(s);
     outlets_send(s);
+    read_leases_send(s);
     gate_send(&s->chain->gate, s->van, is_done, s);
 }
 
 uint64_t chain_tick(struct shard *s)
 {
     uint64_t next = clock_earlier(outlets_tick(s), inlets_tick(s));
+    next = clock_earlier(next, read_leases_tick(s));
     return clock_earlier(next, s->chain->follow_at);
 }
 
@@ -435,9 +455,11 @@ static uint32_t count_outlets(const struct chain *c)
 }
 
 // Finds what the answer needs and is not there yet. Returns 0 or TUG_ENOMEM.
-static int find_needs(struct chain *c, uint32_t *ret_n)
+static int find_needs(struct shard *s, uint32_t *ret_n)
 {
-    size_t most = c->about == ABOUT_ALL ? count_outlets(c) : c->keys->n_runs;
+    struct chain *c = s->chain;
+    size_t most = c->about == ABOUT_ALL ? count_outlets(c)
+                                        : c->keys->n_runs + read_leases_most(c);
     *ret_n = 0;
     if (most > c->max_needs) {
         struct gate_need *needs = mem_realloc_array(c->needs, most, sizeof(*needs));
@@ -449,7 +471,8 @@ static int find_needs(struct chain *c, uint32_t *ret_n)
     for (struct chain_outlet *o = c->outlets; c->about == ABOUT_ALL && o != NULL;
          o = o->next)
         if (o->used < outlet_end(&o->o))
-            c->needs[(*ret_n)++] = (struct gate_need){NODE | o->node, outlet_end(&o->o)};
+            c->needs[(*ret_n)++] = (struct gate_need){NEEDS_NODE | o->node,
+                                                      outlet_end(&o->o)};
     for (uint32_t i = 0; c->about == ABOUT_KEYS && i < c->keys->n_runs; i++) {
         uint32_t partition = c->keys->runs[i].partition;
         const struct chain_place *p = &c->of[c->space][partition];
@@ -457,6 +480,8 @@ static int find_needs(struct chain *c, uint32_t *ret_n)
             c->needs[(*ret_n)++] = (struct gate_need){
                 (uint64_t)c->space << 32 | partition, p->applied};
     }
+    if (c->about == ABOUT_KEYS)
+        read_leases_find(s, c->space, c->keys, c->needs, ret_n);
     return 0;
 }
 
@@ -467,7 +492,7 @@ bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
     uint32_t n = 0;
     if (c->about == ABOUT_NONE || bug_in(s->o.member.bugs, WITHOUT_CHAIN_ANSWERS))
         return false;
-    int rc = find_needs(c, &n);
+    int rc = find_needs(s, &n);
     if (rc == 0 && n == 0)
         return false;
     if (rc == 0 && gate_hold(&c->gate, q->peer->link, type, q->id, msg, release, bytes,

@@ -17,6 +17,8 @@
 // Acknowledgements name partitions and not the bytes of a channel: with three replicas,
 // channels can form a ring, in which each one would wait for a record of the next one.
 //
+// A primary sends an answer only if it has a lease of each other member (read_leases.c).
+//
 // In a new epoch members may only leave a chain, or be appended to it. So the records of
 // a member are always a prefix of those of each member before it, and a shard that gets
 // another next member sends it all kept records again, of which that member skips those
@@ -52,6 +54,7 @@ struct chain_outlet {
     uint64_t request, at, until;
     uint64_t used;           // the node has taken the records of the first `used` bytes
     size_t more, more_bytes; // scratch: the records for which to make room
+    uint64_t end;            // scratch: end of the channel before they are appended
 };
 
 // The channel from a node.
@@ -73,6 +76,20 @@ struct chain_inlet {
     struct err why; // why the first record could not be applied; code 0: it was
 };
 
+// The lease of a node, without which this shard must not send answers about the partitions
+// that it leads, and of whose chain the node is a member. Times by this shard's clock.
+struct chain_lease {
+    struct chain_lease *next;
+    uint32_t node;
+    struct source_link *source;
+    bool needed;         // scratch
+    uint64_t asked, due; // time of the last request, and of the next one
+    uint64_t until;      // the lease is over at this time
+    // The nodes whose leases this one does not replace: chain_lease in read_leases.c.
+    uint64_t *also;
+    size_t n_also;
+};
+
 // A partition of a space.
 struct chain_place {
     // `applied` records of the partition are applied here; all members after this shard
@@ -84,6 +101,8 @@ struct chain_place {
     uint32_t from;             // node id of the member before this shard; 0: none
     uint64_t from_since;       // epoch since which that is the member before
     uint32_t to;               // scratch: node id of the next member in the newest roster
+    // Answers are not sent before this time: the former primary may have a lease.
+    uint64_t quiet_until;
 };
 
 // The partitions on which the answer to the request that is being served depends.
@@ -105,6 +124,11 @@ struct chain {
     enum chain_about about;
     enum wire_space space;
     const struct keys *keys;
+    struct chain_lease *leases;
+    uint64_t leased_until; // no lease is over before this time; VAN_NEVER: none is needed
+    uint64_t granted_until, quiet_until; // the last end of a lease that this shard has
+                                         // granted, and of all places' quiet_until
+    uint64_t about_keys_at;              // time of the last answer about keys
     uint64_t follow_at; // time at which to follow the roster again; VAN_NEVER: not needed
 };
 
@@ -175,8 +199,38 @@ void inlets_again(struct shard *s); // records that could not be applied are tri
 bool inlets_message(struct shard *s, const struct source_link *l,
                     const struct van_message *m, bool greeted);
 
-// Returns whether an inlet uses the session.
-bool chain_uses(const struct shard *s, const struct source_link *l);
+// Passes a message that came over a session to the inlet and the lease of its node.
+// Returns whether it was for one of them.
+bool chain_message(struct shard *s, const struct source_link *l,
+                   const struct van_message *m, bool greeted);
+// Returns the number of inlets and leases that use the session.
+uint32_t chain_uses(const struct shard *s, const struct source_link *l);
+
+// Defined in read_leases.c:
+
+// Finds the nodes whose leases are needed. Returns 0 or TUG_ENOMEM.
+int read_leases_follow(struct shard *s, const struct roster *r);
+void read_leases_close(struct shard *s);
+void read_leases_send(struct shard *s);
+uint64_t read_leases_tick(const struct shard *s);
+bool read_leases_message(struct shard *s, const struct source_link *l,
+                         const struct van_message *m, bool greeted);
+uint32_t read_leases_use(const struct shard *s, const struct source_link *l);
+// This shard becomes a member of a chain, and does not know the leases of its primary.
+void read_leases_unknown(struct shard *s);
+// The most needs of read_leases_find: they belong to an answer about keys of the space.
+size_t read_leases_most(const struct chain *c);
+// Appends what the answer needs that is being made, and is not there yet.
+void read_leases_find(struct shard *s, enum wire_space space, const struct keys *k,
+                      struct gate_need *needs, uint32_t *n);
+// The values of gate_need.what. An answer needs that the members after this shard have `least`
+// records of a partition (space << 32 | partition); that a node has taken `least` bytes
+// of its channel (NEEDS_NODE | node); that the lease of a node is not over at the time
+// `least` (NEEDS_LEASE | node); that it is the time `least` (NEEDS_TIME).
+#define NEEDS_NODE ((uint64_t)1 << 63)
+#define NEEDS_LEASE ((uint64_t)1 << 62)
+#define NEEDS_TIME ((uint64_t)1 << 61)
+bool read_leases_has(const struct shard *s, const struct gate_need *x);
 
 // Defined in outlets.c:
 

@@ -55,12 +55,14 @@ void inlets_close(struct shard *s)
         inlets_end(s, &s->chain->inlets);
 }
 
-bool chain_uses(const struct shard *s, const struct source_link *l)
+uint32_t chain_uses(const struct shard *s, const struct source_link *l)
 {
-    const struct chain_inlet *x = s->chain != NULL ? s->chain->inlets : NULL;
+    if (s->chain == NULL)
+        return 0;
+    const struct chain_inlet *x = s->chain->inlets;
     while (x != NULL && x->source != l)
         x = x->next;
-    return x != NULL;
+    return (x != NULL) + read_leases_use(s, l);
 }
 
 void inlets_again(struct shard *s)
@@ -335,4 +337,10 @@ bool inlets_message(struct shard *s, const struct source_link *l,
         x->due = s->now + TRY_NS;
     }
     return true;
+}
+
+bool chain_message(struct shard *s, const struct source_link *l,
+                   const struct van_message *m, bool greeted)
+{
+    return read_leases_message(s, l, m, greeted) || inlets_message(s, l, m, greeted);
 }

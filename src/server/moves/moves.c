@@ -192,7 +192,7 @@ bool moves_message(struct shard *s, van_link link, const struct van_message *x)
     bool greeted = news == SESSION_GREETED;
     if (!greeted && news != SESSION_MESSAGE)
         return news != SESSION_NOT_ITS;
-    if (s->chain == NULL || !inlets_message(s, l, x, greeted))
+    if (s->chain == NULL || !chain_message(s, l, x, greeted))
         take(s, l, x, greeted);
     return news != SESSION_NOT_ITS;
 }
