@@ -51,8 +51,8 @@ def _role(name: str, with_launcher: bool) -> None:
 _OF_THE_COMMAND = ("advertise", "ca", "cert", "child-of", "cluster", "cold-root", "config", "connect-timeout", "force",
                    "host", "hosts", "http", "http-cert", "http-key", "http-targets", "http-token-file",
                    "http-wait", "insecure", "interface", "key", "load-root", "lock", "log-format", "log-level",
-                   "loops", "port", "restart", "restart-limit", "set", "sparse-loops", "supervise", "sync", "transport",
-                   "wrap")
+                   "loops", "port", "replicas", "restart", "restart-limit", "set", "sparse-loops", "supervise", "sync",
+                   "transport", "wrap")
 _OTHER_MACHINES = "'tug launch --hosts FILE' starts processes on several machines, and this launcher on this one"
 _NO_DEVICES = "give the numbers of processes: --servers and --workers"
 # Options of paddle.distributed.launch without a counterpart here, each with its replacement.

@@ -23,7 +23,7 @@
 
 struct launch_values {
     struct node_values node;
-    uint64_t servers, workers, loops, sparse_loops;
+    uint64_t servers, workers, replicas, loops, sparse_loops;
     double dead_timeout, gather_timeout;
     const char *hosts, *sync;
     const char *save_root, *cold_root;
@@ -48,6 +48,7 @@ static const struct option options[] = {
      "number of server processes, which hold the tables"},
     {"workers", U64_AT(workers, "W", "1", 1, 4096),
      "number of worker processes, which read the data and compute"},
+    {CLUSTER_REPLICAS_OPTION},
     {"loops", U64_AT(loops, "N", "1", 1, 256),
      "number of event loops of each server; use one for each core that the server may "
      "use"},
@@ -331,7 +332,7 @@ static int environment_of(const struct launch_values *v, const struct options *g
 {
     static const char *const of_train[] = {
         "loops", "sparse-loops", "connect-timeout", "advertise",
-        "http",  "restart",      "restart-limit"};
+        "http",  "restart",      "restart-limit",   "replicas"};
     for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train) && program; i++)
         if (options_given(given, of_train[i]) && strncmp(of_train[i], "restart", 7) == 0)
             return err_set(e, TUG_EUSAGE,
@@ -339,6 +340,13 @@ static int environment_of(const struct launch_values *v, const struct options *g
                            "another program would begin anew; leave the option out, or "
                            "start the roles by hand, with --state for 'tug scheduler'",
                            of_train[i]);
+        else if (options_given(given, of_train[i]) &&
+                 strcmp(of_train[i], "replicas") == 0)
+            return err_set(
+                e, TUG_EUSAGE,
+                "--replicas works only with 'tug launch ... -- train': handlers "
+                "of a program hold state that has no replicas; leave the option "
+                "out");
         else if (options_given(given, of_train[i]))
             return err_set(e, TUG_EUSAGE,
                            "--%s works only with 'tug launch ... -- train'; a program "
@@ -383,6 +391,7 @@ static struct launch_options options_of(const struct launch_values *v, const cha
         .tug = tug,
         .servers = (uint32_t)v->servers,
         .workers = (uint32_t)v->workers,
+        .replicas = (uint32_t)v->replicas,
         .words = {(const char *const *)argv, (size_t)argc},
         .program = cli_find(argv[0]) == NULL,
         .cluster = v->node.cluster,

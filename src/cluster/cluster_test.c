@@ -148,6 +148,7 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
                                    (uint32_t)some(k + 7),
                                    text,
                                    text,
+                                   text,
                                    (uint32_t)some(k + 8),
                                    (uint8_t)some(k + 11),
                                    (uint8_t)some(k + 12),

@@ -53,6 +53,8 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
                        o->scheduler, e);
     if (rc == 0)
         rc = member_set_address(m, o->address, e);
+    if (rc == 0)
+        rc = keep_text(m->zone, sizeof(m->zone), "--zone", o->zone, e);
     if (rc != 0) {
         member_close(m);
         return rc;
@@ -191,6 +193,7 @@ static void member_join(struct member *m, uint64_t now)
         .loops = m->o.loops,
         .pid = m->o.pid,
         .host = wire_text(m->host),
+        .zone = wire_text(m->zone),
         .address = wire_text(m->address),
         .wish = m->o.wish,
         .late = m->o.late,

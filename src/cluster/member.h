@@ -47,6 +47,7 @@ struct member_options {
     bool fixed; // a server whose own handlers hold state: its partitions cannot move
     uint32_t pid;
     const char *host;
+    const char *zone;    // of a server (node_options); NULL: none
     const char *address; // address at which the node listens; "" if it does not listen
     // Time limit for reaching the scheduler, at the start and after the link broke.
     uint64_t scheduler_timeout_ns;

@@ -52,6 +52,7 @@ struct member_collective {
 struct member {
     struct member_options o; // the options; their strings are the copies below
     char scheduler[VAN_ADDRESS_MAX], address[VAN_ADDRESS_MAX], host[64];
+    char zone[WIRE_ZONE_MAX];
 
     // This node's identity; id and number are 0 before it has joined.
     struct session_who who;

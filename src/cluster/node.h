@@ -42,14 +42,16 @@ struct node_options {
     uint16_t port; // port of the first loop; the other loops use the ports after it. 0:
                    // any free ports
     const char *ca, *cert, *key; // PEM files; all NULL: no TLS
-    const char *pem; // instead of the three files: CA, certificate and key in one text
-    uint32_t wish;   // 1 + the rank that the node asks for; 0: any rank
-    bool late;       // a server that joins a running cluster
-    bool fixed;      // a server with handlers of its own, whose state cannot move
-    bool insecure;   // allows links off loopback without TLS, and on loopback without a
-                     // token
-    uint64_t memory; // limit of memory for the whole process in bytes; 0: not given (see
-                     // budget_of)
+    const char *pem;  // instead of the three files: CA, certificate and key in one text
+    uint32_t wish;    // 1 + the rank that the node asks for; 0: any rank
+    bool late;        // a server that joins a running cluster
+    const char *zone; // of a server: name of the machines that may fail together; NULL:
+                      // this machine alone
+    bool fixed;       // a server with handlers of its own, whose state cannot move
+    bool insecure;    // allows links off loopback without TLS, and on loopback without a
+                      // token
+    uint64_t memory;  // limit of memory for the whole process in bytes; 0: not given (see
+                      // budget_of)
     const char *token; // token as text; NULL: from $TUG_TOKEN, or else from the user's
                        // file
     // The role with which the node opens links. It limits the node's rights, whatever

@@ -21,6 +21,7 @@ struct launch_list {
 struct launch_options {
     const char *tug; // path of the tug program
     uint32_t servers, workers;
+    uint32_t replicas;        // number of servers that hold a partition
     struct launch_list words; // the words after "--": `train` and its options, or a
                               // program and its arguments
     bool program;             // the words are a program, not `train`

@@ -234,6 +234,7 @@ static int add_scheduler(struct argv *w, const struct plan *p)
     const struct launch_options *o = p->o;
     TRY(argv_add(w, "--servers=%u", o->servers));
     TRY(argv_add(w, "--workers=%u", o->workers));
+    TRY(argv_add(w, "--replicas=%u", o->replicas));
     if (o->interface != NULL)
         TRY(argv_add(w, "--interface=%s", o->interface));
     else

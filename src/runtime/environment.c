@@ -80,11 +80,18 @@ static void fill_role(struct tug_node_options *o, const struct role *r)
 
 static int fill_numbers(struct tug_node_options *o, struct err *e)
 {
-    double insecure = 0;
+    double insecure = 0, replicas = 0;
     TRY(fill_number("TUG_SPIN_US", 1e6, &o->spin_us, e));
     TRY(fill_number("TUG_WAIT_SECONDS", 1e6, &o->wait_seconds, e));
     TRY(fill_number("TUG_DEAD_SECONDS", 1e6, &o->dead_seconds, e));
     TRY(fill_number("TUG_INSECURE", 1, &insecure, e));
+    TRY(fill_number("TUG_REPLICAS", 1e6, &replicas, e));
+    if (replicas > 1)
+        return err_set(
+            e, TUG_EUSAGE,
+            "TUG_REPLICAS is %g, but handlers of a program hold state that has "
+            "no replicas: unset it",
+            replicas);
     o->insecure |= insecure > 0;
     if (o->wait_seconds == 0)
         o->wait_seconds = WAIT_SECONDS;

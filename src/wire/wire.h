@@ -23,6 +23,7 @@ enum {
     WIRE_FIRST = 4,        // the first version whose messages keep their fields for ever
     WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
+    WIRE_ZONE_MAX = 64, // of the name of a zone, with a final 0
     WIRE_BYTES_MAX = 1 << 20,
     WIRE_HEAD_MAX = 4 << 20,
     WIRE_SPANS_MAX = 4, // a message has at most this many spans, and as many texts

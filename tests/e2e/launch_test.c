@@ -135,6 +135,8 @@ static void programs_get_the_options_of_launch(void **state)
     assert_null(strstr(e2e_out, "TUG_WAIT_SECONDS"));
     tug_ends(2, "launch --loops 2 -- env");
     e2e_says("--loops works only with 'tug launch ... -- train'");
+    tug_ends(2, "launch --replicas 2 -- env");
+    e2e_says("handlers of a program hold state that has no replicas");
 }
 
 static void a_program_that_fails_ends_all(void **state)

@@ -225,6 +225,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .spin_us = v->spin_us,
         .scheduler_timeout_seconds = v->connect_timeout,
         .late = v->join,
+        .zone = v->zone,
         .role = role == WIRE_SCHEDULER ? WIRE_OPERATOR : role,
         .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "cli/nodes/role_http.h"
+#include "cluster/chains.h"
 #include "cluster/node.h"
 #include "options/options.h"
 #include "os/file.h"
@@ -24,6 +25,7 @@ struct node_values {
     bool insecure, pem_stdin;
     // A server that joins a running cluster; it finds the scheduler as tools do.
     bool join;
+    const char *zone; // of a server; NULL: not given
     double spin_us, connect_timeout;
     uint64_t memory; // memory of a server in bytes; 0: not given
     double rank;     // -1: any
@@ -134,6 +136,12 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
         "time without a message after which a process counts as dead; each process "     \
         "sends a "                                                                       \
         "heartbeat every second"
+
+#define CLUSTER_REPLICAS_OPTION                                                          \
+    "replicas", U64_AT(replicas, "R", "1", 1, CHAINS_MAX_REPLICAS),                      \
+        "number of servers that hold each partition: with 2 or more, no acknowledged "   \
+        "update is lost when a server dies, and the run goes on; with fewer servers "    \
+        "than R, each partition is on all of them"
 
 #define CLUSTER_GATHER_OPTION(and_then)                                                  \
     "gather-timeout", F64_AT(gather_timeout, "SECONDS", "60", 0.1, 86400),               \

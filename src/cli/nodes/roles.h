@@ -10,7 +10,7 @@
 
 struct scheduler_values {
     struct node_values node;
-    uint64_t servers, workers;
+    uint64_t servers, workers, replicas;
     double dead_timeout, gather_timeout;
     bool announce;
     const char *state; // directory of the journal, address of etcd, or NULL

@@ -39,6 +39,10 @@ static const struct option options[] = {
     {"join", FLAG_AT(node.join),
      "join a cluster that is running already: partitions move here from the other "
      "servers while the run goes on"},
+    {"zone", STRING_AT(node.zone, "NAME"),
+     "name of the machines that may fail together with this one, such as a rack or data "
+     "center; replicas of a partition are in different zones if possible (default: "
+     "this machine is a zone of its own)"},
     {"save-root", .group = "Files", STRING_AT(save_root, "DIR"),
      "directory below which this server writes and reads saves; it is created if it is "
      "missing. Without this option the server writes no saves"},

@@ -92,6 +92,11 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
+static uint32_t domain_of(const char *name)
+{
+    return (uint32_t)hash_bytes(name, strlen(name), 0);
+}
+
 // Lists all living loops of servers, by ascending id. A loop that may not get partitions of
 // the space is listed as leaving: it does not serve such tables, its server is drained, or
 // not all loops of its server have joined. Returns the number of loops.
@@ -107,13 +112,14 @@ static size_t list_loops(const struct scheduler *s, int space, struct domain_loo
                 continue;
             bool placed = p->placed || s->phase == SCHEDULER_GATHERING;
             bool stays = placed && !p->draining && scheduler_takes(&x->n, space, any);
-            uint32_t host = (uint32_t)hash_bytes(x->n.host, strlen(x->n.host), 0);
-            ret[n++] = (struct domain_loop){.id = x->n.id,
-                                            .process = x->process,
-                                            .host = host,
-                                            .zone = host,
-                                            .full = x->full,
-                                            .leaves = !stays};
+            uint32_t host = domain_of(x->n.host);
+            ret[n++] = (struct domain_loop){
+                .id = x->n.id,
+                .process = x->process,
+                .host = host,
+                .zone = p->zone[0] != '\0' ? domain_of(p->zone) : host,
+                .full = x->full,
+                .leaves = !stays};
             stay += stays;
         }
     }
@@ -129,7 +135,7 @@ static int open_list(const struct scheduler *s, struct chain_list *ret)
     return ret->ids != NULL ? 0 : TUG_ENOMEM;
 }
 
-int scheduler_chains_place(struct scheduler *s, int space)
+int scheduler_chains_place(struct scheduler *s, int space, uint64_t *ret_shorter)
 {
     struct roster *r = &s->roster;
     struct chain_list present = {0}, wanted = {0};
@@ -159,11 +165,23 @@ int scheduler_chains_place(struct scheduler *s, int space)
             n++;
         write_chain(s, space, p, chain, n);
     }
+    *ret_shorter = rc == 0 ? faults.shorter : 0;
     mem_free(backups);
     mem_free(loops);
     mem_free(present.ids);
     mem_free(wanted.ids);
     return rc;
+}
+
+void scheduler_chains_tell(struct scheduler *s, uint64_t shorter)
+{
+    if (shorter > 0 && shorter != s->moving.shorter)
+        scheduler_say(s,
+                      "placement: %" PRIu64
+                      " partition%s fewer than %u replicas, because "
+                      "there are too few servers; start more with --join",
+                      shorter, shorter == 1 ? " has" : "s have", s->roster.replicas);
+    s->moving.shorter = shorter;
 }
 
 void scheduler_chains_copy(const struct scheduler *s, int space, uint32_t *ret)

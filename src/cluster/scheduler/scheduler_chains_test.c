@@ -17,6 +17,7 @@ enum { BITS = 4, PARTITIONS = 1 << BITS };
 static uint32_t replicas;
 static struct memory_journal journal;
 static bool with_journal;
+static const char *const *zones; // the zones of the servers; NULL: they have none
 
 static const struct roster *roster(void)
 {
@@ -132,6 +133,7 @@ static struct actor *add_server(bool late)
     struct member_options o = world_member(&w, WIRE_SERVER, w.n);
     o.host = hosts[w.n % 8];
     o.late = late;
+    o.zone = zones != NULL ? zones[w.n] : NULL;
     struct actor *a = world_add_with(&w, &o);
     a->together = true;
     return a;
@@ -205,6 +207,26 @@ static void check_settled(uint32_t members)
     }
 }
 
+static const char *zone_of(const char *const *names, uint32_t id)
+{
+    for (uint32_t i = 0; i < w.n; i++)
+        if (member_id(w.actors[i].m) == id)
+            return names[i];
+    fail();
+    return NULL;
+}
+
+// Checks that the two members of each chain are in different zones.
+static void check_zones(const char *const *names)
+{
+    for (int space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < PARTITIONS; p++) {
+            uint32_t c[ROSTER_MAX_CHAIN];
+            assert_int_equal(roster_chain(roster(), (enum wire_space)space, p, c), 2);
+            assert_string_not_equal(zone_of(names, c[0]), zone_of(names, c[1]));
+        }
+}
+
 static void check_log(const char *words, bool there)
 {
     if ((strstr(w.log, words) != NULL) != there)
@@ -257,6 +279,68 @@ static void test_too_few_servers(void **state)
               true);
     check_log(" partitions have been copied in ", true);
     check_log("stopped", false);
+    check_log(
+        "placement: 48 partitions have fewer than 3 replicas, because there are too "
+        "few servers; start more with --join",
+        true);
+    world_close(&w);
+}
+
+// Each chain has a member in both zones, although each server has a host of its own; also
+// after a restart of the scheduler, and after a death that leaves one server in a zone.
+static void test_zones(void **state)
+{
+    static const char *const names[] = {"east", "east", "west", "west"};
+    (void)state;
+    zones = names;
+    with_journal = true;
+    journals_open(&journal);
+    open_seed(1, 4, 2);
+    check_zones(names);
+    struct scheduler_options o = options();
+    o.servers = 4;
+    world_restart_scheduler(&w, &o);
+    look();
+    run(20 * SECONDS);
+    world_crash(&w.actors[0]);
+    run(200 * SECONDS);
+    check_settled(2);
+    check_zones(names);
+    world_close(&w);
+    journals_free(&journal);
+    zones = NULL;
+    with_journal = false;
+}
+
+static void test_names_of_zones(void **state)
+{
+    static const char *const names[] = {"east", "", "a\nb"}; // the second is a worker
+    (void)state;
+    zones = names;
+    open_servers(1, 2);
+    struct err why;
+    struct actor *a = add_server(true);
+    run(2 * SECONDS);
+    assert_true(member_ended(a->m, &why));
+    assert_string_equal(why.text,
+                        "the name of its zone is too long or cannot be printed");
+    world_close(&w);
+    zones = NULL;
+}
+
+static void test_fixed_server(void **state)
+{
+    (void)state;
+    open_servers(1, 2);
+    struct member_options o = world_member(&w, WIRE_SERVER, w.n);
+    struct err why;
+    o.fixed = true;
+    struct actor *a = world_add_with(&w, &o);
+    run(2 * SECONDS);
+    assert_true(member_ended(a->m, &why));
+    assert_string_equal(why.text,
+                        "handlers of the server's own program hold state that has no "
+                        "replicas; start the scheduler without --replicas");
     world_close(&w);
 }
 
@@ -690,8 +774,9 @@ static void test_options(void **state)
     o.replicas = 3;
     o.journal = &copy.base;
     assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
-    assert_string_equal(e.text, "the state at --state belongs to a cluster with replicas "
-                                "2, not 3; give the same options, or another --state");
+    assert_string_equal(e.text,
+                        "the state at --state belongs to a cluster with --replicas "
+                        "2, not 3; give the same options, or another --state");
     journals_free(&copy);
     world_close(&w);
     journals_free(&journal);
@@ -703,6 +788,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_placement),
         cmocka_unit_test(test_too_few_servers),
+        cmocka_unit_test(test_zones),
+        cmocka_unit_test(test_names_of_zones),
+        cmocka_unit_test(test_fixed_server),
         cmocka_unit_test(test_promotion),
         cmocka_unit_test(test_fill_after_death),
         cmocka_unit_test(test_join),

@@ -48,6 +48,8 @@ struct process {
     // The process's clock minus the scheduler's clock, at the last heartbeat.
     int64_t skew_ns;
     bool asked; // whether a signal has asked the process to end
+    // For servers: the zone whose machines may fail together; "": its machine alone.
+    char zone[WIRE_ZONE_MAX];
     // For servers: the process has handlers of its own with state, so its partitions
     // cannot move.
     bool fixed;
@@ -443,7 +445,9 @@ void scheduler_note_admin(struct scheduler *s, uint8_t kind, const char *who,
 bool scheduler_has_chains(const struct scheduler *s); // partitions have replicas
 // Adds backups to the first placement of a space, whose owners are known. Returns 0 or
 // TUG_ENOMEM.
-int scheduler_chains_place(struct scheduler *s, int space);
+int scheduler_chains_place(struct scheduler *s, int space, uint64_t *ret_shorter);
+// Logs how many chains are shorter than the option replicas, if the number has changed.
+void scheduler_chains_tell(struct scheduler *s, uint64_t shorter);
 // Copies the present chains of a space, as the planned ones are stored.
 void scheduler_chains_copy(const struct scheduler *s, int space, uint32_t *ret);
 // Orders the planned chains of a space so that steps lead to them.

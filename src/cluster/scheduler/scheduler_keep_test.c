@@ -66,6 +66,7 @@ static void same_process(const struct scheduler *s, const struct process *a,
     assert_int_equal(a->fixed, b->fixed);
     assert_int_equal(a->placed, b->placed);
     assert_int_equal(a->draining, b->draining);
+    assert_string_equal(a->zone, b->zone);
     for (int g = 0; g < SCHEDULER_GROUPS; g++) {
         uint64_t done = s->groups[g].completed;
         assert_int_equal(a->known[g], b->known[g]);

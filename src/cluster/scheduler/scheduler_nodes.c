@@ -120,6 +120,8 @@ static const char *check_join(const struct msg_join *m)
         return "its address or host name is too long";
     if (!is_printable(m->address) || !is_printable(m->host))
         return "its address or host name cannot be printed";
+    if (m->zone.n >= WIRE_ZONE_MAX || !is_printable(m->zone))
+        return "the name of its zone is too long or cannot be printed";
     if (m->role == WIRE_SERVER && m->address.n == 0)
         return "a server must listen";
     return NULL;
@@ -167,6 +169,9 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
         return "the cluster has its scheduler already";
     if (m->role != WIRE_SERVER)
         return NULL;
+    if (m->fixed != 0 && scheduler_has_chains(s))
+        return "handlers of the server's own program hold state that has no replicas; "
+               "start the scheduler without --replicas";
     if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)
         return NULL;
     if (m->late != 0 && s->phase <= SCHEDULER_RUNNING && m->fixed == 0 &&
@@ -203,6 +208,8 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     p->rank = rank;
     p->loops = m->loops;
     p->fixed = m->role == WIRE_SERVER && m->fixed != 0;
+    if (m->role == WIRE_SERVER && m->zone.n > 0)
+        memcpy(p->zone, m->zone.data, m->zone.n);
     // The scheduler's own member is not late, even if it joins just after the cluster has
     // become ready.
     p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;

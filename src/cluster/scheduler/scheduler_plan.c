@@ -71,13 +71,7 @@ static int plan_chains(struct scheduler *s)
         TRY(scheduler_chains_plan(s, space, &faults));
         shorter += faults.shorter;
     }
-    if (shorter > 0 && shorter != s->moving.shorter)
-        scheduler_say(s,
-                      "placement: %" PRIu64
-                      " partition%s fewer than %u replicas, because "
-                      "there are too few servers; start more with --join",
-                      shorter, shorter == 1 ? " has" : "s have", s->roster.replicas);
-    s->moving.shorter = shorter;
+    scheduler_chains_tell(s, shorter);
     return 0;
 }
 

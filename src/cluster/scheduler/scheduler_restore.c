@@ -37,7 +37,7 @@ static int check_same(const struct scheduler *s, const struct scheduler_options 
     if (s->o.partition_bits != o->partition_bits)
         return differs("bits of partitions", s->o.partition_bits, o->partition_bits, e);
     if (s->o.replicas != s->roster.replicas)
-        return differs("replicas", s->o.replicas, s->roster.replicas, e);
+        return differs("--replicas", s->o.replicas, s->roster.replicas, e);
     return 0;
 }
 

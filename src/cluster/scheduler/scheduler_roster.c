@@ -121,7 +121,8 @@ static size_t loops_of(const struct scheduler *s, int space, uint32_t *ret,
     return n;
 }
 
-static int place_space(struct scheduler *s, int space)
+// Adds to *shorter the number of chains with too few members.
+static int place_space(struct scheduler *s, int space, uint64_t *shorter)
 {
     uint32_t partitions = roster_partitions(&s->roster);
     uint32_t *owners = mem_array(partitions, sizeof(*owners));
@@ -143,16 +144,22 @@ static int place_space(struct scheduler *s, int space)
     }
     mem_free(s->roster.owners[space]);
     s->roster.owners[space] = owners;
-    return scheduler_has_chains(s) ? scheduler_chains_place(s, space) : 0;
+    uint64_t n = 0;
+    if (scheduler_has_chains(s))
+        TRY(scheduler_chains_place(s, space, &n));
+    *shorter += n;
+    return 0;
 }
 
 // Computes the first placement from the current node table. Later placements differ from
 // it by moves.
 static int scheduler_roster_place(struct scheduler *s)
 {
+    uint64_t shorter = 0;
     assert(s->phase == SCHEDULER_GATHERING);
     for (int space = 0; space < WIRE_SPACES; space++)
-        TRY(place_space(s, space));
+        TRY(place_space(s, space, &shorter));
+    scheduler_chains_tell(s, shorter);
     s->roster.epoch++;
     s->roster.version++;
     return 0;

@@ -15,7 +15,7 @@
 #include "cluster/scheduler/scheduler_keep.h"
 
 // Version of the format of rows; a journal with another version is refused.
-enum { FORMAT = 6 };
+enum { FORMAT = 7 };
 
 static void row_err(struct row *r, struct err *e)
 {
@@ -236,6 +236,7 @@ static void row_process(struct row *r, struct scheduler *s, uint32_t i)
     ROW_NUMBER(r, p->placed);
     ROW_NUMBER(r, p->draining);
     ROW_NUMBER(r, p->beats);
+    row_text(r, p->zone, sizeof(p->zone));
     row_barriers(r, s, p);
     r->bad |= p->role > WIRE_DRIVER;
 }

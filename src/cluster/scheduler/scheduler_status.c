@@ -74,6 +74,8 @@ static void put_node(const struct scheduler *s, const struct sched_node *n,
     json_out_flag(o, "linked", n->link != 0);
     if (n->n.role == WIRE_SERVER)
         json_out_flag(o, "draining", p->draining);
+    if (p->zone[0] != '\0')
+        json_out_text(o, "zone", p->zone);
     json_out_real(o, "seconds_since_sign", 9, seconds(s->now - p->sign_at));
     json_out_real(o, "clock_skew_seconds", 9, (double)p->skew_ns * 1e-9);
     put_work(s, n, hint, o);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -576,6 +577,24 @@ static void customer_closed_beneath_a_wait(void **state)
     (void)tug_node_finalize(l.node, false);
 }
 
+// A program that is started for replicas ends at once, instead of losing data later.
+static void replicas_are_refused(void **state)
+{
+    (void)state;
+    struct tug_node_options o = {.role = TUG_GROUP_SCHEDULER,
+                                 .servers = 1,
+                                 .workers = 1,
+                                 .scheduler = "127.0.0.1:0"};
+    struct tug_node *n;
+    assert_int_equal(setenv("TUG_REPLICAS", "2", 1), 0);
+    int rc = tug_node_start(&n, &o);
+    assert_int_equal(unsetenv("TUG_REPLICAS"), 0);
+    assert_int_equal(rc, TUG_EUSAGE);
+    assert_non_null(strstr(tug_last_error(),
+                           "TUG_REPLICAS is 2, but handlers of a program hold state that "
+                           "has no replicas: unset it"));
+}
+
 int main(void)
 {
 #define odd(f) cmocka_unit_test_teardown(f, teardown)
@@ -594,6 +613,7 @@ int main(void)
         odd(interrupted),
         odd(interrupted_leave_arrives),
         odd(cancelled),
+        odd(replicas_are_refused),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

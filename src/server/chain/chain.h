@@ -24,7 +24,7 @@
 // another next member sends it all kept records again, of which that member skips those
 // that it has.
 //
-// A shard without replicas has no struct chain. So far only tests have replicas.
+// A shard without replicas has no struct chain.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CHAIN_CHAIN_H
