@@ -23,17 +23,21 @@ int chain_open(struct shard *s, const struct roster *r)
     if (r->replicas <= 1)
         return 0;
     struct chain *c = mem_zalloc(sizeof(*c));
-    struct chain_place *all = mem_zalloc(WIRE_SPACES * n * sizeof(*all));
-    if (c == NULL || all == NULL) {
-        mem_free(c);
-        mem_free(all);
+    if (c == NULL)
         return TUG_ENOMEM;
-    }
-    for (uint32_t i = 0; i < WIRE_SPACES; i++)
-        c->of[i] = all + i * n;
+    c->of[0] = mem_zalloc(WIRE_SPACES * n * sizeof(*c->of[0]));
+    c->notes = mem_array(n, sizeof(*c->notes));
+    c->runs = mem_array(n + 1, sizeof(*c->runs));
+    c->pushed = BUF_INIT(SIZE_MAX / 2);
     c->follow_at = c->leased_until = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
+    if (c->of[0] == NULL || c->notes == NULL || c->runs == NULL) {
+        chain_close(s);
+        return TUG_ENOMEM;
+    }
+    for (uint32_t i = 1; i < WIRE_SPACES; i++)
+        c->of[i] = c->of[0] + i * n;
     return 0;
 }
 
@@ -49,6 +53,9 @@ void chain_close(struct shard *s)
         outlets_free(s, c->outlets);
     mem_free(c->needs);
     mem_free(c->of[0]);
+    mem_free(c->notes);
+    mem_free(c->runs);
+    buf_free(&c->pushed);
     mem_free(c);
     s->chain = NULL;
 }
@@ -64,11 +71,6 @@ void chain_drop_link(struct shard *s, van_link link)
 static uint32_t partitions(const struct shard *s)
 {
     return (uint32_t)1 << s->bits;
-}
-
-static struct chain_place *place_of(const struct shard *s, const struct channel_record *r)
-{
-    return &s->chain->of[r->space][r->partition];
 }
 
 static const struct outgoing *going(const struct shard *s, uint32_t space, uint32_t p)
@@ -161,56 +163,39 @@ static bool is_redirected(const struct shard *s, const struct chain_place *p)
     return node_of(p->next) != p->to || (p->to != 0 && epoch > s->chain->epoch + 1);
 }
 
-// Calls `each` for each record that is kept for the next member of its partition, and
-// must be sent again.
-static void each_redirected(struct shard *s, struct chain_outlet *o,
-                            void (*each)(struct shard *s, struct chain_place *p,
-                                         const struct channel_record *r))
+// Returns the outlet to which a place of a record of outlet `ctx` must be sent again.
+static struct chain_outlet *redirected_to(struct shard *s, const struct channel_record *r,
+                                          uint32_t i, const void *ctx)
+{
+    const struct chain_place *p = &s->chain->of[r->space][r->places[i].partition];
+    return p->next == ctx && p->to != 0 && is_redirected(s, p) &&
+                   r->epoch >= p->next_since
+               ? outlets_find(s, p->to)
+               : NULL;
+}
+
+// Calls `each` for each record that is kept.
+static void each_kept(struct shard *s,
+                      void (*each)(struct shard *s, const struct channel_record *r,
+                                   places_route to, const void *ctx))
 {
     struct channel_record r;
-    for (uint64_t at = o->o.first; at < o->end && outlet_record(&o->o, &at, &r);) {
-        struct chain_place *p = place_of(s, &r);
-        if (r.kind == RECORD_PUSH && p->next == o && p->to != 0 && is_redirected(s, p) &&
-            r.epoch >= p->next_since)
-            each(s, p, &r);
-    }
-}
-
-static void count_redirected(struct shard *s, struct chain_place *p,
-                             const struct channel_record *r)
-{
-    struct chain_outlet *to = outlets_find(s, p->to);
-    to->more++;
-    to->more_bytes += r->n;
-}
-
-static void append_redirected(struct shard *s, struct chain_place *p,
-                              const struct channel_record *r)
-{
-    struct chain_outlet *to = outlets_find(s, p->to);
-    struct channel_record again = *r;
-    again.epoch = member_roster(s->member)->epoch;
-    int rc = outlet_append(&to->o, &again);
-    assert(rc == 0); // redirect has made room
-    (void)rc;
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        for (uint64_t at = o->o.first; at < o->end && outlet_record(&o->o, &at, &r);)
+            each(s, &r, redirected_to, o);
 }
 
 // Makes room for the records that must be sent again, and appends them to the channels
 // to the partitions' new next members. Returns 0 or TUG_ENOMEM.
 static int redirect(struct shard *s)
 {
-    struct chain *c = s->chain;
-    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next) {
-        o->more = o->more_bytes = 0;
-        o->end = outlet_end(&o->o);
-    }
-    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
-        each_redirected(s, o, count_redirected);
-    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
-        TRY(outlet_reserve(&o->o, o->more, o->more_bytes));
     // Records that are appended here lie behind o->end.
-    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
-        each_redirected(s, o, append_redirected);
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        o->end = outlet_end(&o->o);
+    places_clear(s);
+    each_kept(s, places_count);
+    TRY(places_reserve(s));
+    each_kept(s, places_append);
     return 0;
 }
 
@@ -516,69 +501,4 @@ bool chain_is_full(const struct shard *s, enum wire_space space, const struct ke
             return true;
     }
     return false;
-}
-
-int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
-                  const struct push_values *v, struct err *e)
-{
-    struct chain *c = s->chain;
-    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
-        o->more = o->more_bytes = 0;
-    for (uint32_t i = 0; i < k->n_runs; i++) {
-        struct chain_outlet *o = c->of[t->spec.space][k->runs[i].partition].next;
-        if (o == NULL)
-            continue;
-        o->more++;
-        o->more_bytes += records_push_bytes(k->runs[i + 1].begin - k->runs[i].begin,
-                                            v->width);
-    }
-    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
-        if (outlet_reserve(&o->o, o->more, o->more_bytes) != 0)
-            return err_nomem(e, "the records of a push for replicas");
-    return 0;
-}
-
-// Appends the record of keys [first, first + n) of a push, which were applied.
-static void note(struct shard *s, const struct shard_table *t, uint32_t partition,
-                 const struct msg_push *m, const struct store_push *p, size_t first,
-                 size_t n)
-{
-    struct chain_place *place = &s->chain->of[t->spec.space][partition];
-    struct channel_record r = {.kind = RECORD_PUSH,
-                               .space = t->spec.space,
-                               .partition = partition,
-                               .bits = s->bits,
-                               .position = place->applied++,
-                               .epoch = member_roster(s->member)->epoch};
-    if (place->next == NULL) {
-        place->committed = place->applied;
-        return;
-    }
-    struct outlet *o = &place->next->o;
-    size_t begin;
-    int rc = outlet_begin(o, &r, &begin);
-    if (rc == 0)
-        rc = records_add_push(t, m, p, first, n, &o->bytes);
-    assert(rc == 0); // chain_reserve has made room
-    (void)rc;
-    outlet_finish(o, begin);
-}
-
-void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
-                uint32_t first, const struct msg_push *m, const struct store_push *p,
-                size_t n)
-{
-    uint32_t begin = k->runs[first].begin;
-    for (uint32_t i = first; i < k->n_runs && k->runs[i].begin - begin < n; i++)
-        note(s, t, k->runs[i].partition, m, p, k->runs[i].begin - begin,
-             k->runs[i + 1].begin - k->runs[i].begin);
-}
-
-int chain_note_table(struct shard *s, const struct shard_table *t)
-{
-    if (s->chain == NULL)
-        return 0;
-    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
-        TRY(outlets_add_table(s, o, t));
-    return 0;
 }

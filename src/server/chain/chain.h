@@ -9,10 +9,12 @@
 //   more bytes                                 own next members, and asks again; `acks`
 //   sends the answers that waited              say what all members after it have
 //
-// The position of a record is the number of records of its partition before it. A shard
-// applies a record only if its own roster names the sender as the member before it (or as
-// the source that fills it), and the position is the next one. It skips other records, and
-// acknowledges only partitions of which the sender is the member before it.
+// A record is about one partition or several, its places. Each place has a position: the
+// number of records of its partition before it. A shard applies a place only if its own
+// roster names the sender as the member before it (or as the source that fills it), and the
+// position is the next one. It skips other places, and acknowledges only partitions of
+// which the sender is the member before it. A record waits as long as one of its places
+// cannot be judged yet.
 //
 // Acknowledgements name partitions and not the bytes of a channel: with three replicas,
 // channels can form a ring, in which each one would wait for a record of the next one.
@@ -32,8 +34,10 @@
 
 #include "server/chain/channel.h"
 #include "server/chain/gate.h"
+#include "server/moves/record.h"
 #include "server/request.h"
 
+struct key_run;
 struct keys;
 struct push_values;
 struct roster;
@@ -52,9 +56,12 @@ struct chain_outlet {
     // The request that waits for bytes, from byte `at` on; link 0: none.
     van_link link;
     uint64_t request, at, until;
-    uint64_t used;           // the node has taken the records of the first `used` bytes
-    size_t more, more_bytes; // scratch: the records for which to make room
-    uint64_t end;            // scratch: end of the channel before they are appended
+    uint64_t used; // the node has taken the records of the first `used` bytes
+    // Scratch: the records for which to make room, or that are being appended, the number
+    // of their places, and the bytes of their contents.
+    size_t records, places, bytes;
+    struct outlet_draft draft;
+    uint64_t end; // scratch: end of the channel before records are sent again
 };
 
 // The channel from a node.
@@ -98,6 +105,7 @@ struct chain_place {
     struct chain_outlet *next; // to the next member; NULL: there is none
     uint64_t next_since;       // epoch since which it is the next one
     bool acks;                 // the place is in the list of its inlet
+    bool applies;              // scratch: the record that is being taken is to be applied
     uint32_t from;             // node id of the member before this shard; 0: none
     uint64_t from_since;       // epoch since which that is the member before
     uint32_t to;               // scratch: node id of the next member in the newest roster
@@ -120,6 +128,10 @@ struct chain {
     struct gate gate;
     struct gate_need *needs; // scratch
     size_t max_needs;
+    // Scratch: the places of a record, and its runs of keys with their keys.
+    struct channel_place *notes;
+    struct key_run *runs;
+    struct buf pushed;
     uint64_t epoch; // epoch of the last roster that was followed
     enum chain_about about;
     enum wire_space space;
@@ -162,17 +174,6 @@ int chain_check_table(const struct shard *s, const struct table_spec *spec,
 
 // Returns whether a push of these keys must wait, because a next member is behind.
 bool chain_is_full(const struct shard *s, enum wire_space space, const struct keys *k);
-// Makes room for the records of a push, so that chain_note cannot fail.
-int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
-                  const struct push_values *v, struct err *e);
-// Called when the first n keys of p were applied, which are the keys of runs from `first`
-// on.
-void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
-                uint32_t first, const struct msg_push *m, const struct store_push *p,
-                size_t n);
-// Called when a table was made. Returns 0 or TUG_ENOMEM.
-int chain_note_table(struct shard *s, const struct shard_table *t);
-
 // The partition is filled: from this position on, its records go to this node.
 int chain_begin_next(struct shard *s, enum wire_space space, uint32_t partition,
                      uint32_t node, struct err *e);
@@ -185,6 +186,54 @@ int chain_take_facts(const struct shard *s, struct stream *x, struct chain_facts
                      struct err *e);
 void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,
                     const struct chain_facts *facts);
+
+// Defined in notes.c:
+
+// Makes room for the records of a push, so that chain_note cannot fail.
+int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
+                  const struct push_values *v, struct err *e);
+// Called when the first n keys of p were applied, which are the keys of runs from `first`
+// on.
+void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
+                uint32_t first, const struct msg_push *m, const struct store_push *p,
+                size_t n);
+// Makes room for a record about n partitions, which ascend, or about all that this shard
+// leads if `partitions` is NULL, so that chain_note_places cannot fail. n_common is the
+// number of bytes of its content, a multiple of 8. Does nothing if there are no replicas.
+int chain_reserve_places(struct shard *s, enum wire_space space,
+                         const uint32_t *partitions, uint32_t n, size_t n_common,
+                         struct err *e);
+// Appends this record: the change was applied to these partitions.
+void chain_note_places(struct shard *s, enum record_kind kind, enum wire_space space,
+                       const uint32_t *partitions, uint32_t n, const void *common,
+                       size_t n_common);
+// Called when a table was made. Returns 0 or TUG_ENOMEM.
+int chain_note_table(struct shard *s, const struct shard_table *t);
+
+// Defined in places.c. A route returns the outlet to which place i of a record goes; NULL:
+// to none.
+
+typedef struct chain_outlet *(*places_route)(struct shard *s,
+                                             const struct channel_record *r, uint32_t i,
+                                             const void *ctx);
+// The route to the next members of the places.
+struct chain_outlet *places_next(struct shard *s, const struct channel_record *r,
+                                 uint32_t i, const void *ctx);
+// Making room: places_clear, places_count for each record, and places_reserve, which returns
+// 0 or TUG_ENOMEM. Then places_append cannot fail: it appends the places of a record to
+// their outlets, one record for each outlet. places_begin, places_add for each place, which
+// returns where to write its content, and places_end do the same for a record whose
+// contents are elsewhere.
+void places_clear(struct shard *s);
+void places_count(struct shard *s, const struct channel_record *r, places_route to,
+                  const void *ctx);
+int places_reserve(struct shard *s);
+void places_append(struct shard *s, const struct channel_record *r, places_route to,
+                   const void *ctx);
+void places_begin(struct shard *s, const struct channel_record *r, places_route to,
+                  const void *ctx);
+char *places_add(struct chain_outlet *o, const struct channel_place *place);
+void places_end(struct shard *s);
 
 // Defined in inlets.c:
 

@@ -189,8 +189,12 @@ static void test_slow_backup(void **state)
     struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
     REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
     // A large record of an earlier epoch fills the channel; the receiver skips it.
-    struct channel_record r = {
-        .kind = RECORD_PUSH, .bits = REPLICAS_BITS, .n = outlets_most(x->shard)};
+    struct channel_place place = {.bytes = (uint32_t)outlets_most(x->shard)};
+    struct channel_record r = {.kind = RECORD_PUSH,
+                               .bits = REPLICAS_BITS,
+                               .n_places = 1,
+                               .places = &place,
+                               .n = place.bytes};
     void *content = mem_zalloc(r.n);
     r.bytes = content;
     assert_int_equal(outlet_append(&o->o, &r), 0);
@@ -226,6 +230,143 @@ static void test_refusals(void **state)
     REPLICAS_UNTIL(w, strstr(w->refusal, "must be asynchronous and in memory") != NULL);
     assert_null(w->servers[0].shard->tables[REPLICAS_TABLE + 1]);
     replicas_close(w);
+}
+
+static struct chain_outlet *outlet_of(struct replicas *w, uint32_t from, uint32_t to)
+{
+    return outlets_find(w->servers[from].shard, replicas_id(to));
+}
+
+// The records of one push go to several next members, and each of them has only the
+// partitions whose next member it is.
+static void test_push_is_split(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p++) {
+        w->chains[p][1] = replicas_id(1 + p % 2);
+        w->chains[p][2] = 0;
+    }
+    w->epoch++;
+    replicas_send_rosters(w);
+    replicas_run(w, 2 * SECOND_NS);
+    for (uint32_t i = 1; i <= 2; i++)
+        sim_partition(w->sim, w->servers[0].v, w->servers[i].v, true);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS); // of partitions 0 to 5
+    REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
+    for (uint32_t i = 1; i <= 2; i++) {
+        struct outlet *o = &outlet_of(w, 0, i)->o;
+        struct channel_record r = {0};
+        uint64_t at = o->first, n = 0;
+        while (outlet_record(o, &at, &r))
+            n += r.kind == RECORD_PUSH;
+        assert_int_equal(n, 1);
+        assert_int_equal(r.n_places, 3);
+        for (uint32_t k = 0; k < r.n_places; k++)
+            assert_int_equal(r.places[k].partition, 2 * k + i - 1);
+        sim_partition(w->sim, w->servers[0].v, w->servers[i].v, false);
+    }
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// A record about all partitions that a shard leads, or about some of them, gets the next
+// position of each.
+static void test_places_without_keys(void **state)
+{
+    (void)state;
+    static const uint32_t two[] = {4, 6};
+    static const uint64_t content[] = {5, 6};
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 2);
+    struct shard *s = w->servers[0].shard;
+    struct outlet *o = &outlet_of(w, 0, 1)->o;
+    struct channel_record r;
+    struct err e;
+    replicas_run(w, SECOND_NS);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t *list = i == 0 ? NULL : two;
+        assert_int_equal(chain_reserve_places(s, WIRE_SPACE_SPARSE, list, 2, 16, &e), 0);
+        mem_fault_after(0);
+        chain_note_places(s, RECORD_FACTS, WIRE_SPACE_SPARSE, list, 2, content, 16);
+        assert_false(mem_faulted());
+        mem_fault_after(-1);
+    }
+    uint64_t at = o->first;
+    assert_true(outlet_record(o, &at, &r));
+    assert_int_equal(r.n_places, REPLICAS_PARTITIONS / 2); // the even ones
+    for (uint32_t i = 0; i < r.n_places; i++)
+        assert_true(r.places[i].partition == 2 * i && r.places[i].position == 0);
+    assert_true(outlet_record(o, &at, &r));
+    assert_int_equal(r.n_places, 2);
+    assert_memory_equal(r.common, content, sizeof(content));
+    assert_true(r.places[0].partition == 4 && r.places[0].position == 1);
+    assert_true(r.places[1].partition == 6 && r.places[1].position == 1);
+    assert_false(outlet_record(o, &at, &r));
+    replicas_close(w);
+}
+
+// The member in the middle leaves the chains of two partitions, and stays in the others: the
+// primary sends these two partitions of its records to the last member, and keeps the
+// others for the member in the middle.
+static void test_some_are_redirected(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    for (int i = 0; i < 2; i++)
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 2);
+    for (uint32_t p = 1; p <= 3; p += 2) {
+        w->chains[p][1] = w->chains[p][2];
+        w->chains[p][2] = 0;
+    }
+    w->epoch++;
+    replicas_send_rosters(w);
+    REPLICAS_UNTIL(w, replicas_value(w, 2, 3) == 2 && replicas_value(w, 2, 9) == 2);
+    assert_true(replicas_value(w, 2, 0) == 0 && replicas_value(w, 2, 6) == 0);
+    assert_false(replicas_all_done(w));
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// A member applies a record, and some allocation fails: it applies the rest later, and
+// nothing twice.
+static void test_applied_in_parts(void **state)
+{
+    (void)state;
+    uint32_t in_parts = 0;
+    for (long n = 0, failed = 1; failed; n++) {
+        struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+        struct shard *s = w->servers[1].shard;
+        sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+        REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
+        struct chain_inlet *x = s->chain->inlets;
+        while (x->node != replicas_id(0))
+            x = x->next;
+        const char *bytes;
+        size_t more = outlet_from(&outlet_of(w, 0, 1)->o, x->i.at, SIZE_MAX, &bytes);
+        assert_true(more > 0 && inlet_add(&x->i, x->i.at, bytes, more) == 0);
+        x->try_at = 0;
+        mem_fault_after(n);
+        inlets_take(s);
+        failed = mem_faulted();
+        mem_fault_after(-1);
+        uint32_t applied = 0;
+        for (uint32_t i = 0; i < REPLICAS_PUSH_KEYS; i++)
+            applied += replicas_value(w, 1, some[i]) == 1;
+        in_parts += applied > 0 && applied < REPLICAS_PUSH_KEYS;
+        assert_true(failed || applied == REPLICAS_PUSH_KEYS);
+        sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        replicas_check_sums(w);
+        replicas_close(w);
+    }
+    assert_true(in_parts > 0);
 }
 
 // While a partition is filled, pushes to it are served; afterwards they wait for the new
@@ -482,6 +623,10 @@ int main(void)
         cmocka_unit_test(test_replaced_primary),
         cmocka_unit_test(test_slow_backup),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_push_is_split),
+        cmocka_unit_test(test_places_without_keys),
+        cmocka_unit_test(test_some_are_redirected),
+        cmocka_unit_test(test_applied_in_parts),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_fill_is_given_up),
         cmocka_unit_test(test_refilled),

@@ -14,15 +14,26 @@
 #include "base/buf.h"
 #include "wire/wire.h"
 
+// A partition that a record is about.
+struct channel_place {
+    uint32_t partition;
+    uint32_t bytes;    // number of bytes of its content, a multiple of 8
+    uint64_t position; // the number of records of this partition before this one
+};
+
+// A record: the common content, and a content for each of some partitions of a space,
+// which ascend. A part of a record, with only some of its places, is a record, too.
 struct channel_record {
     uint32_t kind; // enum record_kind (server/moves/record.h)
     enum wire_space space;
-    uint32_t partition;
-    uint32_t bits;     // the number of bits of partitions
-    uint64_t position; // the number of records of this partition before this one
-    uint64_t epoch;    // epoch of the sender when it appended the record
-    const char *bytes; // the content
-    size_t n;          // number of bytes of the content, a multiple of 8
+    uint32_t bits; // the number of bits of partitions
+    uint32_t n_places;
+    uint64_t epoch; // epoch of the sender when it appended the record
+    const struct channel_place *places;
+    const char *common;
+    size_t n_common;   // number of its bytes, a multiple of 8
+    const char *bytes; // the contents of the places, one after the other
+    size_t n;          // number of bytes of all these contents
 };
 
 struct outlet {
@@ -39,14 +50,23 @@ void outlet_close(struct outlet *o);
 uint64_t outlet_end(const struct outlet *o);
 // Returns the number of bytes that are kept.
 uint64_t outlet_kept(const struct outlet *o);
-// Makes room for n records whose contents have these many bytes in all, so that appending
-// them cannot fail. Returns 0 or TUG_ENOMEM.
-int outlet_reserve(struct outlet *o, size_t n, size_t bytes);
-// outlet_begin appends the head of a record; the caller appends the content to o->bytes,
-// and then calls outlet_finish with the value that outlet_begin returned in *ret_begin.
-// outlet_append appends a whole record. Return 0 or TUG_ENOMEM.
-int outlet_begin(struct outlet *o, const struct channel_record *r, size_t *ret_begin);
-void outlet_finish(struct outlet *o, size_t begin);
+// Makes room for n records with this many places in all, and this many bytes of contents,
+// so that appending them cannot fail. Returns 0 or TUG_ENOMEM.
+int outlet_reserve(struct outlet *o, size_t n, size_t places, size_t bytes);
+
+// A record that is being appended.
+struct outlet_draft {
+    size_t begin, place, content; // offsets in the outlet's bytes: of the record, of its
+                                  // next place and of the content of this place
+};
+// outlet_begin appends a record like *r, whose places and their contents follow. Returns 0
+// or TUG_ENOMEM. outlet_place adds the next place, and returns where to write its content.
+int outlet_begin(struct outlet *o, const struct channel_record *r,
+                 struct outlet_draft *ret);
+char *outlet_place(struct outlet *o, struct outlet_draft *d,
+                   const struct channel_place *place);
+void outlet_finish(struct outlet *o, const struct outlet_draft *d);
+// Appends a whole record. Returns 0 or TUG_ENOMEM.
 int outlet_append(struct outlet *o, const struct channel_record *r);
 // Gets the bytes from byte `at` on, at most `max` of them. Returns their number; 0 if the
 // outlet has none, or does not keep byte `at` any more.

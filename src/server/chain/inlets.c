@@ -130,10 +130,10 @@ void inlets_commit(struct shard *s, struct chain_place *p, uint64_t n)
         acknowledge(x, p);
 }
 
-static bool is_filled(const struct shard *s, const struct channel_record *r)
+static bool is_filled(const struct shard *s, enum wire_space space, uint32_t partition)
 {
     const struct incoming *m = s->moves.in;
-    while (m != NULL && (m->move.space != r->space || m->move.partition != r->partition ||
+    while (m != NULL && (m->move.space != space || m->move.partition != partition ||
                          m->state > INCOMING_ENDS))
         m = m->next;
     return m != NULL;
@@ -141,68 +141,100 @@ static bool is_filled(const struct shard *s, const struct channel_record *r)
 
 enum verdict { APPLIES, SKIPS, WAITS };
 
-// Decides what to do with a record: see chain.h.
-static enum verdict judge(struct shard *s, struct chain_inlet *x,
-                          const struct channel_record *r)
+// Decides what to do with a place of a record: see chain.h.
+static enum verdict judge_place(struct shard *s, struct chain_inlet *x,
+                                const struct channel_record *r,
+                                const struct channel_place *place)
 {
-    const struct chain_place *p = &s->chain->of[r->space][r->partition];
-    uint64_t epoch = member_roster(s->member)->epoch;
-    if (r->epoch > epoch) {
-        member_want_roster(s->member, r->epoch);
+    const struct chain_place *p = &s->chain->of[r->space][place->partition];
+    // The facts, which have the position, are on their way.
+    if (is_filled(s, r->space, place->partition))
         return WAITS;
-    }
-    if (r->kind == RECORD_TABLE)
-        return APPLIES;
-    if (is_filled(s, r)) // the facts, which have the position, are on their way
-        return WAITS;
-    if (p->from != x->node || r->epoch < p->from_since || r->position < p->applied)
+    if (p->from != x->node || r->epoch < p->from_since || place->position < p->applied)
         return SKIPS;
-    if (r->position > p->applied) {
+    if (place->position > p->applied) {
         err_set(&x->why, TUG_EDATA, "records %llu to %llu of partition %u are missing",
-                (unsigned long long)p->applied, (unsigned long long)r->position - 1,
-                r->partition);
+                (unsigned long long)p->applied, (unsigned long long)place->position - 1,
+                place->partition);
         return WAITS;
     }
     return p->next != NULL && outlet_kept(&p->next->o) >= outlets_most(s) ? WAITS
                                                                           : APPLIES;
 }
 
-// Applies a push and passes it on to the next member.
-static int apply(struct shard *s, struct chain_place *p, const struct channel_record *r,
-                 struct err *e)
+// Judges all places of a record. Returns WAITS if one of them has to wait, or SKIPS if none
+// is to be applied.
+static enum verdict judge(struct shard *s, struct chain_inlet *x,
+                          const struct channel_record *r)
 {
-    struct channel_record on = *r;
-    struct outlet *o = p->next != NULL ? &p->next->o : NULL;
-    on.epoch = member_roster(s->member)->epoch;
-    if (o != NULL && outlet_reserve(o, 1, r->n) != 0)
-        return err_nomem(e, "the records of partitions for a replica");
-    TRY(records_apply(s, r, e));
-    p->applied++;
-    if (o == NULL) {
-        inlets_commit(s, p, p->applied);
-        return 0;
+    enum verdict all = r->n_places == 0 ? APPLIES : SKIPS;
+    if (r->epoch > member_roster(s->member)->epoch) {
+        member_want_roster(s->member, r->epoch);
+        return WAITS;
     }
-    int rc = outlet_append(o, &on);
-    assert(rc == 0); // there is room
-    (void)rc;
-    return 0;
+    for (uint32_t i = 0; i < r->n_places; i++) {
+        enum verdict v = judge_place(s, x, r, &r->places[i]);
+        if (v == WAITS)
+            return WAITS;
+        s->chain->of[r->space][r->places[i].partition].applies = v == APPLIES;
+        all = v == APPLIES ? APPLIES : all;
+    }
+    return all;
+}
+
+// The route on which applied places are passed on.
+static struct chain_outlet *passed_to(struct shard *s, const struct channel_record *r,
+                                      uint32_t i, const void *ctx)
+{
+    return records_applies(s, r, i) ? places_next(s, r, i, ctx) : NULL;
+}
+
+// Counts the first n of the places to apply as applied; the others were not.
+static void count_applied(struct shard *s, const struct channel_record *r, uint32_t n)
+{
+    for (uint32_t i = 0; i < r->n_places; i++) {
+        struct chain_place *p = &s->chain->of[r->space][r->places[i].partition];
+        if (!p->applies)
+            continue;
+        p->applies = n > 0;
+        if (n == 0)
+            continue;
+        n--;
+        p->applied++;
+        if (p->next == NULL)
+            inlets_commit(s, p, p->applied);
+    }
+}
+
+// Applies a record and passes it on to the next members. If that fails, places that were
+// applied are skipped when the record is tried again.
+static int apply(struct shard *s, const struct channel_record *r, struct err *e)
+{
+    uint32_t n;
+    places_clear(s);
+    places_count(s, r, passed_to, NULL);
+    if (places_reserve(s) != 0)
+        return err_nomem(e, "the records of partitions for a replica");
+    int rc = records_apply(s, r, &n, e);
+    count_applied(s, r, n);
+    if (n > 0)
+        places_append(s, r, passed_to, NULL);
+    return rc;
 }
 
 // Takes the first record. Returns false if it has to wait.
 static bool take_one(struct shard *s, struct chain_inlet *x,
                      const struct channel_record *r)
 {
-    struct chain_place *p = &s->chain->of[r->space][r->partition];
     enum verdict v = judge(s, x, r);
-    int rc = v == WAITS ? TUG_EIO : 0;
-    if (v == APPLIES)
-        rc = r->kind == RECORD_TABLE ? records_apply(s, r, &x->why)
-                                     : apply(s, p, r, &x->why);
-    if (rc != 0)
+    if (v == WAITS || (v == APPLIES && apply(s, r, &x->why) != 0))
         return false;
     // A record that is sent again may have been acknowledged to another loop only.
-    if (v == SKIPS && p->from == x->node)
-        acknowledge(x, p);
+    for (uint32_t i = 0; i < r->n_places; i++) {
+        struct chain_place *p = &s->chain->of[r->space][r->places[i].partition];
+        if (p->from == x->node && !p->applies)
+            acknowledge(x, p);
+    }
     inlet_take(&x->i, r);
     x->told = true;
     return true;

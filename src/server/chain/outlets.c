@@ -30,14 +30,13 @@ int outlets_add_table(struct shard *s, struct chain_outlet *o,
 {
     struct channel_record r = {
         .kind = RECORD_TABLE, .bits = s->bits, .epoch = member_roster(s->member)->epoch};
-    size_t begin, before = o->o.bytes.len;
-    int rc = outlet_begin(&o->o, &r, &begin);
+    struct buf content = BUF_INIT(WIRE_SPAN_MAX);
+    int rc = records_add_table(t, &content);
+    r.common = content.data;
+    r.n_common = content.len;
     if (rc == 0)
-        rc = records_add_table(t, &o->o.bytes);
-    if (rc == 0)
-        outlet_finish(&o->o, begin);
-    else
-        o->o.bytes.len = before;
+        rc = outlet_append(&o->o, &r);
+    buf_free(&content);
     return rc;
 }
 
@@ -93,12 +92,16 @@ uint64_t outlets_most(const struct shard *s)
 static bool is_over(const struct shard *s, const struct chain_outlet *o,
                     const struct channel_record *r, uint64_t end)
 {
-    const struct chain_place *p = &s->chain->of[r->space][r->partition];
     if (end > o->used)
         return false;
-    // A record from before p->next was the next member was redirected to it.
-    return r->kind != RECORD_PUSH || p->next != o || r->epoch < p->next_since ||
-           r->position < p->committed;
+    for (uint32_t i = 0; i < r->n_places; i++) {
+        const struct chain_place *p = &s->chain->of[r->space][r->places[i].partition];
+        // A record from before p->next was the next member was redirected to it.
+        if (p->next == o && r->epoch >= p->next_since &&
+            r->places[i].position >= p->committed)
+            return false;
+    }
+    return true;
 }
 
 void outlets_take(struct shard *s)

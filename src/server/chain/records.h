@@ -12,14 +12,21 @@ struct shard;
 struct shard_table;
 struct store_push;
 
-// Returns the bytes of the record of a push of n keys with `width` values each.
-size_t records_push_bytes(size_t n, size_t width);
-// These functions append the content of a record: of keys [first, first + n) of push m,
-// which were applied; or of a table that was made. They return 0 or TUG_ENOMEM.
-int records_add_push(const struct shard_table *t, const struct msg_push *m,
-                     const struct store_push *p, size_t first, size_t n, struct buf *to);
+// Bytes of the common content of a push.
+#define RECORDS_PUSH_COMMON (7 * sizeof(uint64_t) + PARTITION_PUSH_HEAD)
+
+// Writes the common content of the record of push m, which was applied.
+void records_write_push(const struct shard_table *t, const struct msg_push *m,
+                        const struct store_push *p, char *to);
+// Appends the common content of the record of a table that was made. Returns 0 or
+// TUG_ENOMEM.
 int records_add_table(const struct shard_table *t, struct buf *to);
-// Applies a record, which is checked first. After an error nothing has changed.
-int records_apply(struct shard *s, const struct channel_record *r, struct err *e);
+// Returns whether the record's place i is to be applied: a record may also have places that
+// were applied before, or do not concern this shard.
+bool records_applies(const struct shard *s, const struct channel_record *r, uint32_t i);
+// Checks a record, and applies its places for which records_applies is true. If it fails,
+// *ret_n of these places were applied, the first ones.
+int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
+                  struct err *e);
 
 #endif

@@ -13,12 +13,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "store/store.h"
 #include "wire/wire.h"
 
 struct buf;
+struct keys;
 struct shard;
 struct shard_table;
-struct store_push;
 
 // Returns whether no admin operation and no save is under way in a table of this space.
 // Only then may rows be copied, put or dropped.
@@ -37,14 +38,35 @@ int partition_get_push(const struct shard *s, const struct shard_table *t,
 int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partition,
                         struct buf *to, struct err *e);
 
-// The content of the record of a push, for records of chains (server/chain):
-// partition_push_bytes returns its size, partition_add_push appends it (0 or TUG_ENOMEM),
-// and partition_put_push checks and applies it. After an error nothing has changed.
-size_t partition_push_bytes(size_t n, size_t width);
+// A push that another shard has applied consists of a head, keys and values.
+// partition_add_push appends all of them (0 or TUG_ENOMEM), and partition_put_push checks
+// and applies them. After an error nothing has changed.
 int partition_add_push(const struct shard_table *t, const struct store_push *p,
                        size_t first, size_t n, struct buf *to);
 int partition_put_push(struct shard *s, enum wire_space space, uint32_t partition,
                        const void *bytes, size_t n, struct err *e);
+
+// The same in parts, for records of chains (server/chain), which have the keys and values
+// of several partitions: writing the head (n: the number in the head), and keys and values.
+enum { PARTITION_PUSH_HEAD = 56 }; // bytes of a head
+void partition_write_head(const struct shard_table *t, const struct store_push *p,
+                          uint64_t n, char *to);
+size_t partition_push_bytes(size_t n, size_t width); // bytes of n keys and their values
+void partition_write_keys(const struct store_push *p, size_t width, size_t first,
+                          size_t n, char *to);
+struct partition_push {
+    struct shard_table *t;
+    uint32_t width;      // the number of values of each key
+    uint64_t n, step;    // as in the head
+    struct store_push p; // without keys and values
+};
+// partition_read_head checks a head. partition_put_keys checks keys and values, and applies
+// them; *ret_keys is the number of applied keys, which are those of whole runs, even if it
+// fails.
+int partition_read_head(const struct shard *s, enum wire_space space, const void *bytes,
+                        struct partition_push *ret, struct err *e);
+int partition_put_keys(struct shard *s, struct partition_push *x, const struct keys *k,
+                       const float *values, size_t *ret_keys, struct err *e);
 
 // Returns the number of values of each key of a push.
 uint32_t partition_push_width(const struct shard_table *t, const struct store_push *p);

@@ -1,6 +1,7 @@
-// The record of a push to a partition: see partition.h.
+// Pushes that another shard has applied: see partition.h.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,16 +32,21 @@ uint32_t partition_push_width(const struct shard_table *t, const struct store_pu
     return spec_value_width(&t->spec, op_of(p->op));
 }
 
-size_t partition_push_bytes(size_t n, size_t width)
+static size_t padded(size_t n)
 {
-    return sizeof(struct push_head) + n * sizeof(uint64_t) +
-           (n * width * sizeof(float) + STREAM_ALIGN - 1) / STREAM_ALIGN * STREAM_ALIGN;
+    return (n + STREAM_ALIGN - 1) / STREAM_ALIGN * STREAM_ALIGN;
 }
 
-int partition_add_push(const struct shard_table *t, const struct store_push *p,
-                       size_t first, size_t n, struct buf *to)
+size_t partition_push_bytes(size_t n, size_t width)
 {
-    size_t width = partition_push_width(t, p);
+    return n * sizeof(uint64_t) + padded(n * width * sizeof(float));
+}
+
+static_assert(sizeof(struct push_head) == PARTITION_PUSH_HEAD, "see partition.h");
+
+void partition_write_head(const struct shard_table *t, const struct store_push *p,
+                          uint64_t n, char *to)
+{
     struct push_head h = {.table = t->spec.id,
                           .op = p->op,
                           .again = p->again,
@@ -49,9 +55,29 @@ int partition_add_push(const struct shard_table *t, const struct store_push *p,
                           .rate = p->rate,
                           .pass = p->pass,
                           .scale = p->scale};
-    TRY(stream_add(to, &h, sizeof(h)));
-    TRY(stream_add(to, p->keys + first, n * sizeof(*p->keys)));
-    return stream_add(to, p->values + first * width, n * width * sizeof(float));
+    memcpy(to, &h, sizeof(h));
+}
+
+void partition_write_keys(const struct store_push *p, size_t width, size_t first,
+                          size_t n, char *to)
+{
+    size_t bytes = n * width * sizeof(float);
+    memcpy(to, p->keys + first, n * sizeof(*p->keys));
+    to += n * sizeof(*p->keys);
+    memcpy(to, p->values + first * width, bytes);
+    memset(to + bytes, 0, padded(bytes) - bytes);
+}
+
+int partition_add_push(const struct shard_table *t, const struct store_push *p,
+                       size_t first, size_t n, struct buf *to)
+{
+    size_t width = partition_push_width(t, p);
+    size_t bytes = PARTITION_PUSH_HEAD + partition_push_bytes(n, width);
+    TRY(buf_reserve(to, bytes));
+    partition_write_head(t, p, n, to->data + to->len);
+    partition_write_keys(p, width, first, n, to->data + to->len + PARTITION_PUSH_HEAD);
+    to->len += bytes;
+    return 0;
 }
 
 bool record_keys_fit(const struct shard_table *t, uint32_t partition,
@@ -63,51 +89,82 @@ bool record_keys_fit(const struct shard_table *t, uint32_t partition,
     return true;
 }
 
-// Applies a push that the other shard has applied. The push is not looked up in this
-// shard's records of applied pushes, because pushes to other partitions may have raised
-// the low-water marks beyond it. The learning rate is that of the table's step at the
-// other shard, because this shard may have counted fewer or more steps.
+int partition_read_head(const struct shard *s, enum wire_space space, const void *bytes,
+                        struct partition_push *ret, struct err *e)
+{
+    struct push_head h;
+    memcpy(&h, bytes, sizeof(h));
+    struct shard_table *t = h.table < SPEC_MAX_TABLES ? s->tables[h.table] : NULL;
+    if (t == NULL || t->spec.space != space || h.op > STORE_DELTA || h.n > KEYS_MAX ||
+        !isfinite(h.rate) || !isfinite(h.pass) || !isfinite(h.scale) ||
+        (h.op >= STORE_ROW && !store_has_whole_rows(t->store)))
+        return stream_damaged(e);
+    *ret = (struct partition_push){.t = t,
+                                   .width = spec_value_width(&t->spec, op_of(h.op)),
+                                   .n = h.n,
+                                   .step = h.step,
+                                   .p = {.op = (enum store_op)h.op,
+                                         .rate = h.rate,
+                                         .pass = h.pass,
+                                         .scale = h.scale,
+                                         .again = h.again != 0}};
+    return 0;
+}
+
+static int check_keys(struct shard *s, const struct partition_push *x,
+                      const struct keys *k, const float *values, struct err *e)
+{
+    struct push_values v = {.op = op_of(x->p.op), .data = values, .width = x->width};
+    for (uint32_t i = 0; i < k->n_runs; i++) {
+        uint32_t begin = k->runs[i].begin, n = k->runs[i + 1].begin - begin;
+        if (n == 0 || !store_owns(x->t->store, k->runs[i].partition) ||
+            !record_keys_fit(x->t, k->runs[i].partition, k->key + begin, n))
+            return stream_damaged(e);
+    }
+    return push_check(s, x->t, k, &v, e);
+}
+
+// The push is not looked up in this shard's records of applied pushes, because pushes to
+// other partitions may have raised the low-water marks beyond it. The learning rate is that
+// of the table's step at the other shard, because this shard may have counted fewer or more
+// steps.
+int partition_put_keys(struct shard *s, struct partition_push *x, const struct keys *k,
+                       const float *values, size_t *ret_keys, struct err *e)
+{
+    struct store *store = x->t->store;
+    *ret_keys = 0;
+    TRY(check_keys(s, x, k, values, e));
+    x->p.keys = k->key;
+    x->p.n = k->n;
+    x->p.values = values;
+    uint64_t step = store_step_of(store);
+    tables_limit(s, x->t);
+    if (!bug_in(s->o.member.bugs, WITHOUT_STEPS_OF_PUSHES))
+        store_set_step(store, x->step);
+    int rc = store_push(store, &x->p, ret_keys, e);
+    // A backup that is the last member of a chain may fill another loop.
+    if (s->moves.out != NULL)
+        moves_note(s, x->t, &x->p, *ret_keys);
+    store_set_step(store, step);
+    return rc;
+}
+
 int partition_put_push(struct shard *s, enum wire_space space, uint32_t partition,
                        const void *bytes, size_t n_bytes, struct err *e)
 {
     struct stream x = {bytes, n_bytes, 0};
-    struct push_head h;
-    const void *head = stream_take(&x, 1, sizeof(h));
+    struct partition_push push;
+    const void *head = stream_take(&x, 1, PARTITION_PUSH_HEAD);
     if (head == NULL)
         return stream_damaged(e);
-    memcpy(&h, head, sizeof(h));
-    struct shard_table *t = h.table < SPEC_MAX_TABLES ? s->tables[h.table] : NULL;
-    if (t == NULL || t->spec.space != space || !store_owns(t->store, partition) ||
-        h.op > STORE_DELTA || h.n == 0 || h.n > KEYS_MAX)
-        return stream_damaged(e);
-    uint32_t n = (uint32_t)h.n, width = spec_value_width(&t->spec, op_of(h.op));
+    TRY(partition_read_head(s, space, head, &push, e));
+    uint32_t n = (uint32_t)push.n;
     const uint64_t *keys = stream_take(&x, n, sizeof(*keys));
-    const float *values = stream_take(&x, n, width * sizeof(*values));
+    const float *values = stream_take(&x, n, push.width * sizeof(*values));
     struct key_run runs[2] = {{partition, 0}, {UINT32_MAX, n}};
     struct keys k = {.key = keys, .n = n, .runs = runs, .n_runs = 1, .longest = n};
-    struct push_values v = {.op = op_of(h.op), .data = values, .width = width};
-    if (keys == NULL || values == NULL || x.at != x.n || !isfinite(h.rate) ||
-        !isfinite(h.pass) || !isfinite(h.scale) ||
-        !record_keys_fit(t, partition, keys, n) ||
-        ((v.op == WIRE_ROW || v.op == WIRE_DELTA) && !store_has_whole_rows(t->store)))
+    size_t done;
+    if (keys == NULL || values == NULL || x.at != x.n)
         return stream_damaged(e);
-    TRY(push_check(s, t, &k, &v, e));
-    struct store_push p = {.op = (enum store_op)h.op,
-                           .keys = keys,
-                           .n = n,
-                           .values = values,
-                           .rate = h.rate,
-                           .pass = h.pass,
-                           .scale = h.scale,
-                           .again = h.again != 0};
-    uint64_t step = store_step_of(t->store);
-    tables_limit(s, t);
-    if (!bug_in(s->o.member.bugs, WITHOUT_STEPS_OF_PUSHES))
-        store_set_step(t->store, h.step);
-    int rc = store_push(t->store, &p, NULL, e);
-    // A backup that is the last member of a chain may fill another loop.
-    if (rc == 0 && s->moves.out != NULL)
-        moves_note(s, t, &p, n);
-    store_set_step(t->store, step);
-    return rc;
+    return partition_put_keys(s, &push, &k, values, &done, e);
 }

@@ -1,0 +1,139 @@
+// The primary's side of records: what was applied here is appended to the channels of the
+// partitions' next members. Room is reserved before anything is applied.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+
+#include "protocol/keys.h"
+#include "server/chain/chain.h"
+#include "server/chain/records.h"
+#include "server/rows/push.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+static struct channel_record record_of(const struct shard *s, enum record_kind kind,
+                                       enum wire_space space)
+{
+    return (struct channel_record){
+        .kind = kind, .space = space, .bits = s->bits, .places = s->chain->notes};
+}
+
+// Gives a partition's next position to the next place of the record.
+static void add_place(struct shard *s, struct channel_record *r, uint32_t partition,
+                      size_t bytes)
+{
+    struct chain_place *p = &s->chain->of[r->space][partition];
+    assert(r->n_places >> s->bits == 0 && bytes <= UINT32_MAX);
+    s->chain->notes[r->n_places++] = (struct channel_place){
+        .partition = partition, .bytes = (uint32_t)bytes, .position = p->applied++};
+    if (p->next == NULL)
+        p->committed = p->applied;
+}
+
+int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
+                  const struct push_values *v, struct err *e)
+{
+    places_clear(s);
+    for (uint32_t i = 0; i < k->n_runs; i++) {
+        struct chain_outlet *o = s->chain->of[t->spec.space][k->runs[i].partition].next;
+        if (o == NULL)
+            continue;
+        o->records++;
+        o->places++;
+        o->bytes += RECORDS_PUSH_COMMON +
+                    partition_push_bytes(k->runs[i + 1].begin - k->runs[i].begin,
+                                         v->width);
+    }
+    return places_reserve(s) == 0 ? 0
+                                  : err_nomem(e, "the records of a push for replicas");
+}
+
+void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
+                uint32_t first, const struct msg_push *m, const struct store_push *p,
+                size_t n)
+{
+    char common[RECORDS_PUSH_COMMON];
+    struct channel_record r = record_of(s, RECORD_PUSH, t->spec.space);
+    const struct key_run *runs = k->runs + first;
+    size_t width = partition_push_width(t, p);
+    for (uint32_t i = first; i < k->n_runs && k->runs[i].begin - runs->begin < n; i++)
+        add_place(s, &r, k->runs[i].partition,
+                  partition_push_bytes(k->runs[i + 1].begin - k->runs[i].begin, width));
+    records_write_push(t, m, p, common);
+    r.common = common;
+    r.n_common = sizeof(common);
+    places_begin(s, &r, places_next, NULL);
+    for (uint32_t i = 0; i < r.n_places; i++) {
+        struct chain_outlet *o = places_next(s, &r, i, NULL);
+        if (o != NULL)
+            partition_write_keys(p, width, runs[i].begin - runs->begin,
+                                 runs[i + 1].begin - runs[i].begin,
+                                 places_add(o, &r.places[i]));
+    }
+    places_end(s);
+}
+
+// Makes a list of the partitions of chain_reserve_places, or of all that this shard leads.
+// Calls `each` for each of them.
+static void each_place(struct shard *s, struct channel_record *r,
+                       const uint32_t *partitions, uint32_t n,
+                       void (*each)(struct shard *s, struct channel_record *r,
+                                    uint32_t partition))
+{
+    const uint32_t *owners = member_roster(s->member)->owners[r->space];
+    for (uint32_t i = 0; i < n && partitions != NULL; i++)
+        each(s, r, partitions[i]);
+    for (uint32_t i = 0; i >> s->bits == 0 && partitions == NULL; i++)
+        if (owners[i] == member_id(s->member) &&
+            roles_of(&s->roles, r->space, i) == ROLE_HERE)
+            each(s, r, i);
+}
+
+static void count_place(struct shard *s, struct channel_record *r, uint32_t partition)
+{
+    struct chain_outlet *o = s->chain->of[r->space][partition].next;
+    if (o == NULL)
+        return;
+    o->records++;
+    o->places++;
+    o->bytes += r->n_common;
+}
+
+static void note_place(struct shard *s, struct channel_record *r, uint32_t partition)
+{
+    add_place(s, r, partition, 0);
+}
+
+int chain_reserve_places(struct shard *s, enum wire_space space,
+                         const uint32_t *partitions, uint32_t n, size_t n_common,
+                         struct err *e)
+{
+    if (s->chain == NULL)
+        return 0;
+    struct channel_record r = {.space = space, .n_common = n_common};
+    places_clear(s);
+    each_place(s, &r, partitions, n, count_place);
+    return places_reserve(s) == 0 ? 0 : err_nomem(e, "a record for replicas");
+}
+
+void chain_note_places(struct shard *s, enum record_kind kind, enum wire_space space,
+                       const uint32_t *partitions, uint32_t n, const void *common,
+                       size_t n_common)
+{
+    if (s->chain == NULL)
+        return;
+    struct channel_record r = record_of(s, kind, space);
+    r.common = common;
+    r.n_common = n_common;
+    each_place(s, &r, partitions, n, note_place);
+    places_append(s, &r, places_next, NULL);
+}
+
+int chain_note_table(struct shard *s, const struct shard_table *t)
+{
+    if (s->chain == NULL)
+        return 0;
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        TRY(outlets_add_table(s, o, t));
+    return 0;
+}
