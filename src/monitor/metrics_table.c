@@ -199,6 +199,8 @@ const struct metric metrics[] = {
         "Partitions that have moved."),
     ROW("tug_moves_failed_total", OWN, "moving.moves_failed", COUNTER,
         "Moves of partitions that were given up."),
+    ROW("tug_replicas_dropped_total", OWN, "moving.replicas_dropped", COUNTER,
+        "Replicas of partitions that fell behind and left their chain."),
     ROW("tug_move_longest_stop_seconds", OWN, "moving.longest_stop_seconds", GAUGE,
         "Longest time for which a moving partition was stopped, since moves were last "
         "planned."),

@@ -128,6 +128,11 @@ static void scheduler_message(void *ctx, van_link link, struct van_message *m,
         join(w, link, m);
     } else if (m->type == MSG_ROSTER_WANTED) {
         send_roster_to(w, link);
+    } else if (m->type == MSG_MEMBER_OUT) {
+        w->out = m->m->member_out.node;
+        w->out_chains = (uint32_t)(m->m->member_out.places.n / sizeof(uint64_t));
+        w->out_code = m->m->member_out.code;
+        wire_words(m->m->member_out.why, w->out_why, sizeof(w->out_why));
     } else if (m->type == MSG_MOVE_SAYS) {
         struct msg_ok ok = {.value = WIRE_MOVE_GO_ON};
         if (m->m->move_says.move != w->fill.move)

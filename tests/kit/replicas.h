@@ -61,6 +61,11 @@ struct replicas {
     uint32_t chains[REPLICAS_PARTITIONS][ROSTER_MAX_CHAIN];
     struct wire_move fill; // number 0: none
     bool arrived;          // the fill's target has reported the end
+    // The last report that a member must leave chains: the member, the number of chains,
+    // and the reason; 0: none.
+    uint32_t out, out_chains;
+    int out_code;
+    char out_why[ERR_TEXT_MAX];
     struct session_side side;
     struct session_who who;
     struct table_spec spec;

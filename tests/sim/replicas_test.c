@@ -41,6 +41,7 @@ enum {
     SERVERS,
     PROMOTED,
     CUTS,
+    DROPPED,
     KEPT,
     EVENTS
 };
@@ -80,6 +81,9 @@ struct world {
     struct van *cut_server, *cut_worker;
     uint32_t cut_partition; // a partition that the server does not lead any more
     uint64_t cut_until, next_cut, cuts;
+    // Two servers that cannot reach each other until this time; NULL: none.
+    struct van *parted[2];
+    uint64_t parted_until, next_parting;
 };
 
 static uint64_t draw(struct world *w, uint64_t n)
@@ -262,6 +266,14 @@ static bool has_finished(const struct worker *k)
     return k->c.dead || (k->next == k->n_ops && k->open == 0);
 }
 
+static bool has_finished_all(const struct world *w)
+{
+    uint32_t i = 0;
+    while (i < w->n_workers && has_finished(&w->workers[i]))
+        i++;
+    return i == w->n_workers;
+}
+
 static void let_work(struct worker *k)
 {
     struct world *w = k->world;
@@ -386,6 +398,29 @@ static void cut_somebody(struct world *w)
             cut(w, &s->servers[i]);
 }
 
+// Two servers cannot reach each other for longer than the time after which one of them asks
+// the scheduler to take the other one out of its chains.
+static void part_servers(struct world *w)
+{
+    struct stage *s = &w->stage;
+    uint64_t now = sim_now(s->sim);
+    if (w->parted[0] != NULL && now >= w->parted_until) {
+        sim_partition(s->sim, w->parted[0], w->parted[1], false);
+        w->parted[0] = NULL;
+    }
+    if (w->parted[0] != NULL || now < w->next_parting || has_finished_all(w))
+        return;
+    w->next_parting = now + 2 * SECOND + draw(w, 20 * SECOND);
+    struct stage_server *a = &s->servers[draw(w, s->n_servers)];
+    struct stage_server *b = &s->servers[draw(w, s->n_servers)];
+    if (a == b || !stage_is_there(a) || !stage_is_there(b))
+        return;
+    w->parted[0] = a->van;
+    w->parted[1] = b->van;
+    w->parted_until = now + 4 * SECOND + draw(w, 6 * SECOND);
+    sim_partition(s->sim, a->van, b->van, true);
+}
+
 static void act(void *ctx)
 {
     struct world *w = ctx;
@@ -401,14 +436,12 @@ static void act(void *ctx)
         changes_act(&w->changes);
     count_promotions(w);
     cut_somebody(w);
+    part_servers(w);
 }
 
 static bool is_done(const struct world *w)
 {
-    bool done = w->changes.next == VAN_NEVER;
-    for (uint32_t i = 0; i < w->n_workers; i++)
-        done &= has_finished(&w->workers[i]);
-    return done;
+    return w->changes.next == VAN_NEVER && w->parted[0] == NULL && has_finished_all(w);
 }
 
 // Returns whether the scheduler has declared all dead servers dead.
@@ -574,6 +607,8 @@ static void count(void *ctx, uint64_t *counts)
     counts[SERVERS] += w->changes.joined + w->changes.drained;
     counts[PROMOTED] += w->promoted;
     counts[CUTS] += w->cuts;
+    if (w->stage.scheduler != NULL) // with a planted bug, it may not have come back
+        counts[DROPPED] += w->stage.scheduler->moving.dropped;
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
@@ -609,6 +644,7 @@ int main(int argc, char **argv)
         .counted = {"pushes", "pulls", "fills", "workers that died", "servers that died",
                     "servers that joined or were drained", "partitions with a new owner",
                     "servers that did not hear that they were replaced",
+                    "replicas that fell behind and left chains",
                     "schedulers that came back", "events"},
         .world = &world,
         // Seeds in which a server was filled again that had led the partition before, a

@@ -241,6 +241,14 @@ int scheduler_chains_plan(struct scheduler *s, int space, struct chains_faults *
 
 // ---------------------------------------------------------------- steps
 
+// Begins an epoch, because chains have changed.
+static void begin_epoch(struct scheduler *s)
+{
+    s->roster.epoch++;
+    s->moving.version = s->roster.version + 1; // of the roster that is made next
+    s->changed = true;
+}
+
 static bool any_hold(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++)
@@ -273,11 +281,8 @@ void scheduler_chains_settle(struct scheduler *s)
                 changed = true;
                 m->left -= scheduler_chain_is_settled(s, space, p);
             }
-    if (!changed)
-        return;
-    s->roster.epoch++;
-    m->version = s->roster.version + 1; // of the roster that is made next
-    s->changed = true;
+    if (changed)
+        begin_epoch(s);
 }
 
 void scheduler_chain_append(struct scheduler *s, const struct move *x)
@@ -387,9 +392,75 @@ void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n)
     mem_free(led);
     if (!changed)
         return;
-    s->roster.epoch++;
-    s->moving.version = s->roster.version + 1; // of the roster that is made next
-    s->changed = true;
+    begin_epoch(s);
     if (s->moving.wanted[0] != NULL)
         scheduler_plan_count(s);
+}
+
+// ---------------------------------------------------------------- members that fall behind
+
+// Returns whether the node is a member of the chain and can leave it: it does not lead the
+// chain, and the reporter is the node itself or the member before it.
+static bool may_leave(const struct roster *r, enum wire_space space, uint32_t partition,
+                      uint32_t node, uint32_t reporter)
+{
+    return roster_is_member(r, space, partition, node) &&
+           r->owners[space][partition] != node &&
+           (reporter == node || roster_previous(r, space, partition, node) == reporter);
+}
+
+// Takes the node out of a chain, or gives up its fill by the reporter. Returns whether the
+// chain has changed.
+static bool take_out_reported(struct scheduler *s, uint64_t place, uint32_t reporter,
+                              const struct msg_member_out *m, const char *why)
+{
+    uint64_t space = place >> 32, partition = place & UINT32_MAX;
+    enum wire_space of = (enum wire_space)space;
+    uint32_t p = (uint32_t)partition;
+    if (space >= WIRE_SPACES || partition >= roster_partitions(&s->roster))
+        return false;
+    if (!may_leave(&s->roster, of, p, m->node, reporter)) {
+        scheduler_fill_stop(s, of, p, reporter, m->node, why);
+        return false;
+    }
+    take_out(s, (int)space, p, m->node);
+    scheduler_move_stop(s, of, p, wire_code(m->code));
+    return true;
+}
+
+void scheduler_member_out_serve(struct scheduler *s, struct sched_node *n,
+                                uint64_t request, const struct msg_member_out *m)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX], text[ERR_TEXT_MAX + 256];
+    (void)request;
+    struct sched_node *out = scheduler_node_of(s, m->node);
+    if (!scheduler_has_chains(s) || s->phase != SCHEDULER_RUNNING || out == NULL ||
+        m->epoch != s->roster.epoch || scheduler_plan_make_room(s) != 0)
+        return; // the sender reports again under the newest roster
+    const uint64_t *places = m->places.data;
+    uint32_t chains = 0;
+    wire_words(m->why, why, sizeof(why));
+    for (uint64_t i = 0; i < m->places.n / sizeof(*places); i++)
+        chains += take_out_reported(s, places[i], n->n.id, m, why);
+    if (chains == 0)
+        return;
+    s->moving.dropped += chains;
+    scheduler_name(out, name);
+    snprintf(text, sizeof(text),
+             "%s has left %" PRIu32 " chain%s, and is filled again: %s", name, chains,
+             PLURAL_S(chains), why);
+    scheduler_say(s, "placement: %s", text);
+    scheduler_note(s, "placement", "scheduler", text);
+    begin_epoch(s);
+    if (s->moving.left == 0) {
+        snprintf(s->moving.why, sizeof(s->moving.why), "%s could not follow", name);
+        s->moving.planned_at = s->now;
+        s->moving.since_plan = s->moving.bytes_since_plan = 0;
+    }
+    for (int space = 0; space < WIRE_SPACES; space++)
+        scheduler_chains_order(s, space);
+    scheduler_plan_count(s);
+    s->moving.look_at = s->now;
+    if (wire_code(m->code) == TUG_ENOMEM)
+        scheduler_plan_around(s, out);
 }

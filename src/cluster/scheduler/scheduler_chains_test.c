@@ -32,6 +32,7 @@ static struct {
     uint32_t chains[WIRE_SPACES][PARTITIONS][ROSTER_MAX_CHAIN];
     uint32_t n[WIRE_SPACES][PARTITIONS];
     uint32_t filled[WIRE_SPACES][PARTITIONS]; // the target of the move under way; 0: none
+    uint32_t out; // a member that was reported, and may leave chains early; 0: none
 } seen;
 
 static bool lives(uint32_t id)
@@ -78,7 +79,7 @@ static void watch_chain(int space, uint32_t p)
         if (at < n && now[at] == before[i])
             at++;
         else
-            left += lives(before[i]);
+            left += lives(before[i]) && before[i] != seen.out;
     }
     if (at + 1 == n && now[at] == seen.filled[space][p] && now[at] != 0)
         at++;
@@ -459,6 +460,129 @@ static struct actor *actor_of(uint32_t id)
     return &w.actors[i];
 }
 
+// A server reports that a member must leave the chains of all partitions in which the
+// member follows the server, or, if it reports itself, leads no partition. Returns their number.
+static uint32_t report_out(struct actor *a, uint32_t node, int code)
+{
+    const struct roster *r = member_roster(a->m);
+    uint64_t places[WIRE_SPACES * PARTITIONS];
+    uint32_t me = member_id(a->m), n = 0;
+    for (uint64_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < PARTITIONS; p++) {
+            enum wire_space of = (enum wire_space)space;
+            if (me == node ? roster_is_member(r, of, p, me) && r->owners[of][p] != me
+                           : roster_next(r, of, p, me) == node)
+                places[n++] = space << 32 | p;
+        }
+    struct msg_member_out m = {.epoch = r->epoch,
+                               .node = node,
+                               .code = code,
+                               .why = wire_text("its disk is slow"),
+                               .places = {places, n * sizeof(*places)}};
+    seen.out = node;
+    member_tell(a->m, MSG_MEMBER_OUT, &m);
+    run(SECONDS / 2);
+    seen.out = 0;
+    return n;
+}
+
+// A member that reports itself, or is reported by the member before it, leaves these chains
+// in one epoch, and is filled again: at once, or after a pause.
+static void test_member_out(void **state)
+{
+    (void)state;
+    for (int self = 0; self < 2; self++)
+        for (int soon = 0; soon < 2; soon++) {
+            open_servers(3, 3);
+            struct actor *a = &w.actors[0], *b = &w.actors[1];
+            uint64_t epoch = roster()->epoch;
+            uint32_t n = report_out(self ? b : a, member_id(b->m),
+                                    soon ? TUG_EINTERRUPTED : TUG_EIO);
+            assert_true(n > 0);
+            assert_true(roster()->epoch > epoch);
+            char words[128];
+            snprintf(
+                words, sizeof(words),
+                "placement: server 1 (b:11) has left %u chains, and is filled again: "
+                "its disk is slow",
+                n);
+            check_log(words, true);
+            run(3 * SECONDS);
+            assert_int_equal(w.s->moving.left == 0, soon);
+            run(100 * SECONDS);
+            check_settled(3);
+            check_log("because server 1 (b:11) could not follow", true);
+            world_close(&w);
+        }
+}
+
+// The source of a fill reports that its target does not follow: the fill is tried again later.
+static void test_fill_stopped(void **state)
+{
+    (void)state;
+    open_servers(2, 2);
+    struct actor *late = add_server(true);
+    late->mute = WIRE_MOVE_ARRIVED;
+    run(2 * SECONDS);
+    struct move x = one_fill();
+    uint64_t place = (uint64_t)x.space << 32 | x.partition;
+    struct msg_member_out m = {.epoch = roster()->epoch,
+                               .node = x.to,
+                               .code = TUG_EIO,
+                               .why = wire_text("it is slow"),
+                               .places = {&place, sizeof(place)}};
+    member_tell(actor_of(x.from)->m, MSG_MEMBER_OUT, &m);
+    run(SECONDS);
+    check_log(" was given up: it is slow; it is tried again in 5 s", true);
+    late->mute = 0;
+    run(200 * SECONDS);
+    check_settled(2);
+    world_close(&w);
+}
+
+// A member without room leaves the chains, and another server takes its place.
+static void test_member_without_room(void **state)
+{
+    (void)state;
+    open_servers(3, 2);
+    struct actor *b = &w.actors[1];
+    uint32_t led = leads(0, member_id(b->m));
+    assert_true(report_out(b, member_id(b->m), TUG_ENOMEM) > 0);
+    run(100 * SECONDS);
+    check_settled(2);
+    assert_int_equal(member_of(0, member_id(b->m)), led);
+    world_close(&w);
+}
+
+// Reports that the scheduler must ignore: a member that leads, a member that does not follow
+// the sender, a loop or a partition that does not exist, another epoch.
+static void test_member_stays(void **state)
+{
+    (void)state;
+    open_servers(3, 2);
+    const struct roster *r = roster();
+    uint64_t epoch = r->epoch, none = (uint64_t)WIRE_SPACES << 32 | 1;
+    uint64_t places[] = {0, none, PARTITIONS};
+    uint32_t leader = r->owners[0][0], other = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!roster_is_member(r, (enum wire_space)0, 0, member_id(w.actors[i].m)))
+            other = member_id(w.actors[i].m);
+    struct msg_member_out m = {
+        .epoch = epoch, .node = leader, .places = {places, sizeof(places)}};
+    member_tell(actor_of(leader)->m, MSG_MEMBER_OUT, &m);
+    m.node = roster_next(r, (enum wire_space)0, 0, leader);
+    member_tell(actor_of(other)->m, MSG_MEMBER_OUT, &m);
+    m.epoch--;
+    member_tell(actor_of(leader)->m, MSG_MEMBER_OUT, &m);
+    m.epoch++;
+    m.node = 4711;
+    member_tell(actor_of(leader)->m, MSG_MEMBER_OUT, &m);
+    run(5 * SECONDS);
+    assert_int_equal(roster()->epoch, epoch);
+    check_settled(2);
+    world_close(&w);
+}
+
 // The source or the target of a fill dies. The fill is given up, and another one takes its
 // place.
 static void test_end_of_fill_dies(void **state)
@@ -663,7 +787,7 @@ static void happen(struct history *h)
     struct actor *a = &w.actors[chance(h, w.n)];
     bool server = a->role == WIRE_SERVER && !a->crashed && member_ready(a->m) &&
                   !member_ended(a->m, NULL);
-    switch (chance(h, 9)) {
+    switch (chance(h, 10)) {
     case 0:
         if (w.n < MAX_ACTORS)
             add_server(true);
@@ -696,6 +820,13 @@ static void happen(struct history *h)
     case 6:
         (void)hold(&w.actors[h->servers], chance(h, 2) == 0);
         break;
+    case 7: {
+        static const int codes[] = {TUG_EIO, TUG_EINTERRUPTED, TUG_ENOMEM};
+        uint32_t node = member_id(w.actors[chance(h, w.n)].m);
+        if (server)
+            (void)report_out(a, node, codes[chance(h, 3)]);
+        break;
+    }
     default:
         break;
     }
@@ -800,6 +931,10 @@ int main(void)
         cmocka_unit_test(test_all_members_die),
         cmocka_unit_test(test_failing_server),
         cmocka_unit_test(test_hold),
+        cmocka_unit_test(test_member_out),
+        cmocka_unit_test(test_fill_stopped),
+        cmocka_unit_test(test_member_without_room),
+        cmocka_unit_test(test_member_stays),
         cmocka_unit_test(test_histories),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_options),

@@ -157,6 +157,7 @@ struct moving {
     // The number of chains that the newest plan cannot give enough members, as last logged.
     uint64_t shorter;
     uint64_t done, failed;
+    uint64_t dropped; // number of times that a member left a chain because it fell behind
     // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
     // The longest time that a hand-over has taken since the newest plan: about the
@@ -429,6 +430,13 @@ void scheduler_move_take_out(struct scheduler *s, struct move *x);
 // Gives up a move that has failed, and tries it again later; soon if it was only
 // interrupted.
 void scheduler_move_fail(struct scheduler *s, struct move *x, int code, const char *why);
+// Gives up the move of a partition, if there is one, because its chain has lost a member.
+// The next one begins later unless `code` is TUG_EINTERRUPTED.
+void scheduler_move_stop(struct scheduler *s, enum wire_space space, uint32_t partition,
+                         int code);
+// Gives up the fill of a loop by another one, if it is under way. It is tried again later.
+void scheduler_fill_stop(struct scheduler *s, enum wire_space space, uint32_t partition,
+                         uint32_t from, uint32_t to, const char *why);
 // Gives up the moves that are not in the newest plan.
 void scheduler_moves_sift(struct scheduler *s);
 // Gives up the moves of a server that has died or left, and makes a new plan.

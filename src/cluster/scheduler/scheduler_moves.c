@@ -57,13 +57,15 @@ bool scheduler_owns(const struct scheduler *s, const struct sched_node *n)
     return false;
 }
 
-static bool is_on_its_way(const struct scheduler *s, int space, uint32_t partition)
+static struct move *move_of(const struct scheduler *s, enum wire_space space,
+                            uint32_t partition)
 {
-    for (uint32_t i = 0; i < s->moving.n; i++)
-        if (s->moving.list[i].space == (enum wire_space)space &&
-            s->moving.list[i].partition == partition)
-            return true;
-    return false;
+    for (uint32_t i = 0; i < s->moving.n; i++) {
+        struct move *x = &s->moving.list[i];
+        if (x->space == space && x->partition == partition)
+            return x;
+    }
+    return NULL;
 }
 
 void scheduler_moves_count(struct scheduler *s, const struct move *x, int more)
@@ -137,7 +139,7 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     }
     const struct sched_node *target = scheduler_node_of(s, to);
     uint64_t at = s->moving.retries[space][partition].at;
-    if (is_on_its_way(s, space, partition) || !has_turn(s, target) ||
+    if (move_of(s, (enum wire_space)space, partition) != NULL || !has_turn(s, target) ||
         !has_turn(s, scheduler_node_of(s, from)))
         // the end of another move will make room and begin this one
         return VAN_NEVER;
@@ -247,6 +249,24 @@ void scheduler_move_fail(struct scheduler *s, struct move *x, int code, const ch
     move_give_up(s, x, text);
     if (full)
         scheduler_plan_around(s, to);
+}
+
+void scheduler_move_stop(struct scheduler *s, enum wire_space space, uint32_t partition,
+                         int code)
+{
+    struct move *x = move_of(s, space, partition);
+    if (code != TUG_EINTERRUPTED)
+        put_off(s, &s->moving.retries[space][partition]);
+    if (x != NULL)
+        move_give_up(s, x, "its chain has lost a member");
+}
+
+void scheduler_fill_stop(struct scheduler *s, enum wire_space space, uint32_t partition,
+                         uint32_t from, uint32_t to, const char *why)
+{
+    struct move *x = move_of(s, space, partition);
+    if (x != NULL && x->from == from && x->to == to)
+        scheduler_move_fail(s, x, TUG_EIO, why);
 }
 
 void scheduler_moves_sift(struct scheduler *s)
@@ -380,6 +400,7 @@ void scheduler_moves_print(const struct scheduler *s, struct json_out *o)
     json_out_u64(o, "moves_done", m->done);
     json_out_u64(o, "moves_failed", m->failed);
     json_out_u64(o, "moves_left", m->left);
+    json_out_u64(o, "replicas_dropped", m->dropped);
     json_out_real(o, "longest_stop_seconds", 9, (double)m->longest_stop_ns * 1e-9);
     print_held_by(s, o);
     json_out_close(o, '}');

@@ -167,6 +167,9 @@ static const char *odd_state(struct scheduler *s)
             odd = "the placement is missing";
     if (odd == NULL && scheduler_has_chains(s) && s->roster.epoch != 0)
         odd = odd_chains(s);
+    if (odd == NULL && s->moving.n > 0 && s->moving.wanted[0] == NULL &&
+        s->moving.wanted[1] == NULL)
+        odd = "partitions move, but the planned placement is missing";
     for (uint32_t i = 0; i < s->moving.n && odd == NULL; i++)
         odd = odd_move(s, &s->moving.list[i]);
     if (odd == NULL && s->roster.epoch == 0 &&

@@ -29,7 +29,7 @@ int chain_open(struct shard *s, const struct roster *r)
     c->notes = mem_array(n, sizeof(*c->notes));
     c->runs = mem_array(n + 1, sizeof(*c->runs));
     c->pushed = BUF_INIT(SIZE_MAX / 2);
-    c->follow_at = c->leased_until = VAN_NEVER;
+    c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
     if (c->of[0] == NULL || c->notes == NULL || c->runs == NULL) {
@@ -383,6 +383,7 @@ void chain_send(struct shard *s)
     inlets_send(s);
     outlets_send(s);
     read_leases_send(s);
+    leave_send(s);
     gate_send(&s->chain->gate, s->van, is_done, s);
 }
 
@@ -390,6 +391,7 @@ uint64_t chain_tick(struct shard *s)
 {
     uint64_t next = clock_earlier(outlets_tick(s), inlets_tick(s));
     next = clock_earlier(next, read_leases_tick(s));
+    next = clock_earlier(next, s->chain->leave_at);
     return clock_earlier(next, s->chain->follow_at);
 }
 

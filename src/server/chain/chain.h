@@ -56,7 +56,9 @@ struct chain_outlet {
     // The request that waits for bytes, from byte `at` on; link 0: none.
     van_link link;
     uint64_t request, at, until;
-    uint64_t used; // the node has taken the records of the first `used` bytes
+    uint64_t used;     // the node has taken the records of the first `used` bytes
+    bool waits;        // the node has not taken all records
+    uint64_t moved_at; // if so, the time of the last progress
     // Scratch: the records for which to make room, or that are being appended, the number
     // of their places, and the bytes of their contents.
     size_t records, places, bytes;
@@ -80,7 +82,8 @@ struct chain_inlet {
     // Time at which to try the first record again; VAN_NEVER: it need not be tried before
     // something else happens.
     uint64_t try_at;
-    struct err why; // why the first record could not be applied; code 0: it was
+    struct err why;     // why the first record could not be applied; code 0: it was
+    uint64_t failed_at; // time of the first try with such an error; 0: none
 };
 
 // The lease of a node, without which this shard must not send answers about the partitions
@@ -106,6 +109,7 @@ struct chain_place {
     uint64_t next_since;       // epoch since which it is the next one
     bool acks;                 // the place is in the list of its inlet
     bool applies;              // scratch: the record that is being taken is to be applied
+    bool unfit;                // this shard must leave the chain: see leave.c
     uint32_t from;             // node id of the member before this shard; 0: none
     uint64_t from_since;       // epoch since which that is the member before
     uint32_t to;               // scratch: node id of the next member in the newest roster
@@ -142,6 +146,9 @@ struct chain {
                                          // granted, and of all places' quiet_until
     uint64_t about_keys_at;              // time of the last answer about keys
     uint64_t follow_at; // time at which to follow the roster again; VAN_NEVER: not needed
+    uint32_t n_unfit;   // number of places that are `unfit`
+    struct err unfit_why;
+    uint64_t leave_at; // time of the next report of leave.c
 };
 
 // Makes the chains of the first roster. Does nothing if it has no replicas. Returns 0 or
@@ -280,6 +287,16 @@ void read_leases_find(struct shard *s, enum wire_space space, const struct keys 
 #define NEEDS_LEASE ((uint64_t)1 << 62)
 #define NEEDS_TIME ((uint64_t)1 << 61)
 bool read_leases_has(const struct shard *s, const struct gate_need *x);
+
+// Defined in leave.c:
+
+// This shard cannot apply the records of a partition that it backs up, and must leave its
+// chain.
+void leave_because(struct shard *s, enum wire_space space, uint32_t partition,
+                   const struct err *why);
+void leave_look(struct shard *s,
+                const struct chain_outlet *o); // records wait for o's node
+void leave_send(struct shard *s);
 
 // Defined in outlets.c:
 

@@ -123,6 +123,81 @@ static void test_sent_twice(void **state)
     replicas_close(w);
 }
 
+// The next member takes no records for a while: the member before it asks the scheduler to
+// take it out, and the waiting answers are sent under the next roster. The last member of
+// three is reported by the one before it only.
+static void test_slow_member_leaves(void **state)
+{
+    (void)state;
+    for (uint32_t replicas = 2; replicas <= 3; replicas++) {
+        struct replicas *w = replicas_open_with_table(1, replicas, replicas, 1);
+        uint32_t last = replicas - 1;
+        replicas_run(w, 20 * SECOND_NS);
+        sim_partition(w->sim, w->servers[last - 1].v, w->servers[last].v, true);
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+        replicas_run(w, 4 * SECOND_NS);
+        assert_int_equal(w->out, 0);
+        REPLICAS_UNTIL(w, w->out != 0);
+        assert_int_equal(w->out, replicas_id(last));
+        assert_int_equal(w->out_chains, 6);
+        assert_int_equal(w->out_code, TUG_EIO);
+        assert_non_null(strstr(w->out_why, "it has taken none of the "));
+        assert_false(replicas_all_done(w));
+        replicas_take_out(w, last);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        w->out = 0;
+        replicas_run(w, 10 * SECOND_NS);
+        assert_int_equal(w->out, 0);
+        replicas_close(w);
+    }
+}
+
+// A record that a backup cannot apply: it asks to leave these chains, at once or after it
+// has tried for a second, and goes on with the records of the others.
+static void test_unfit_member_leaves(void **state)
+{
+    (void)state;
+    static const uint32_t two[] = {4, 6};
+    const char text[24] = "the table was loaded";
+    for (int damaged = 0; damaged < 2; damaged++) {
+        struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+        struct shard *s = w->servers[0].shard;
+        struct err e;
+        assert_int_equal(chain_reserve_places(s, WIRE_SPACE_SPARSE, two, 2, 24, &e), 0);
+        chain_note_places(s, damaged ? RECORD_SLICE : RECORD_REFILL, WIRE_SPACE_SPARSE,
+                          two, 2, text, sizeof(text));
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+        replicas_run(w, 500 * MS);
+        assert_int_equal(w->out != 0, !damaged);
+        REPLICAS_UNTIL(w, w->out != 0);
+        assert_int_equal(w->out, replicas_id(1));
+        assert_int_equal(w->out_chains, 2);
+        assert_int_equal(w->out_code, damaged ? TUG_EDATA : TUG_EINTERRUPTED);
+        assert_true(damaged || strcmp(w->out_why, text) == 0);
+        uint32_t gone = 0;
+        for (uint32_t i = 0; i < REPLICAS_PUSH_KEYS; i++) {
+            uint32_t p = roster_partition(REPLICAS_BITS, WIRE_SPACE_SPARSE,
+                                          w->keys[some[i]]);
+            bool is_out = p == two[0] || p == two[1];
+            gone += is_out;
+            assert_int_equal(replicas_value(w, 1, some[i]), !is_out);
+        }
+        assert_true(gone > 0);
+        replicas_run(w, 3 * SECOND_NS);
+        assert_false(replicas_all_done(w));
+        for (uint32_t i = 0; i < 2; i++)
+            w->chains[two[i]][1] = 0;
+        w->epoch++;
+        replicas_send_rosters(w);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        w->out = 0;
+        replicas_run(w, 3 * SECOND_NS);
+        assert_int_equal(w->out, 0);
+        replicas_check_sums(w);
+        replicas_close(w);
+    }
+}
+
 // A promoted member has pushes that the member after it lacks: it answers nothing about
 // them before that member has them.
 static void test_promoted_waits(void **state)
@@ -619,6 +694,8 @@ int main(void)
         cmocka_unit_test(test_answers_wait),
         cmocka_unit_test(test_promotion),
         cmocka_unit_test(test_middle_dies),
+        cmocka_unit_test(test_slow_member_leaves),
+        cmocka_unit_test(test_unfit_member_leaves),
         cmocka_unit_test(test_promoted_waits),
         cmocka_unit_test(test_replaced_primary),
         cmocka_unit_test(test_slow_backup),

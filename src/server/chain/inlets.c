@@ -12,6 +12,7 @@
 
 #define ASK_AGAIN_NS (2 * SECOND_NS) // pause before an unanswered request is repeated
 #define TRY_NS (SECOND_NS / 100)     // pause before a record is tried again
+#define UNFIT_NS SECOND_NS           // time for which a record is tried
 // The number of requests begins with this bit, so that it differs from those of moves.
 #define REQUEST ((uint64_t)1 << 63)
 // While so many bytes wait because a record cannot be applied, no more are kept.
@@ -150,7 +151,8 @@ static enum verdict judge_place(struct shard *s, struct chain_inlet *x,
     // The facts, which have the position, are on their way.
     if (is_filled(s, r->space, place->partition))
         return WAITS;
-    if (p->from != x->node || r->epoch < p->from_since || place->position < p->applied)
+    if (p->from != x->node || r->epoch < p->from_since || place->position < p->applied ||
+        p->unfit)
         return SKIPS;
     if (place->position > p->applied) {
         err_set(&x->why, TUG_EDATA, "records %llu to %llu of partition %u are missing",
@@ -240,6 +242,19 @@ static bool take_one(struct shard *s, struct chain_inlet *x,
     return true;
 }
 
+// The first record cannot be applied. If it stays so, this shard must leave the chains of
+// its places, also of those for which it would only have to wait.
+static void fail(struct shard *s, struct chain_inlet *x, const struct channel_record *r)
+{
+    if (x->failed_at == 0)
+        x->failed_at = s->now;
+    if (x->why.code != TUG_EINTERRUPTED && s->now < x->failed_at + UNFIT_NS)
+        return;
+    for (uint32_t i = 0; i < r->n_places; i++)
+        if (s->chain->of[r->space][r->places[i].partition].from == x->node)
+            leave_because(s, r->space, r->places[i].partition, &x->why);
+}
+
 // Logs why a record cannot be applied.
 static void log_why(struct shard *s, const struct chain_inlet *x)
 {
@@ -262,8 +277,14 @@ static void take(struct shard *s, struct chain_inlet *x)
         rc = inlet_record(&x->i, &r, &x->why);
         if (rc == 1 && r.bits != s->bits)
             rc = stream_damaged(&x->why);
-        if (rc == 1 && !take_one(s, x, &r))
+        if (rc != 1)
+            break;
+        if (!take_one(s, x, &r))
             rc = TUG_EIO;
+        if (x->why.code != 0)
+            fail(s, x, &r);
+        else
+            x->failed_at = 0;
     }
     x->behind = rc != 0;
     if (rc != 0)

@@ -127,9 +127,21 @@ static void answer(struct shard *s, struct chain_outlet *o, const char *bytes, s
     o->link = 0;
 }
 
+// Notes since when the receiver has taken no records that wait for it.
+static void watch(struct shard *s, struct chain_outlet *o)
+{
+    bool waits = o->used < outlet_end(&o->o);
+    if (waits && !o->waits) {
+        o->moved_at = s->now;
+        leave_look(s, o);
+    }
+    o->waits = waits;
+}
+
 void outlets_send(struct shard *s)
 {
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
+        watch(s, o);
         const char *bytes = NULL;
         // A receiver that repeats its request, and reads no answer, must not fill the
         // memory.
@@ -199,7 +211,10 @@ enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
     }
     if (m->at < o->o.first)
         return ANSWERED; // a late request; the receiver has these bytes
-    o->used = m->used > o->used ? m->used : o->used;
+    if (m->used > o->used) {
+        o->used = m->used;
+        o->moved_at = s->now;
+    }
     take_acks(s, o, &m->acks);
     o->link = q->peer->link;
     o->request = q->id;

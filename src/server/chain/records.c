@@ -162,11 +162,18 @@ static int apply_table(struct shard *s, const struct channel_record *r, struct e
     return tables_make(s, &m, e);
 }
 
+static int refuse_refill(const struct channel_record *r, struct err *e)
+{
+    return err_set(e, TUG_EINTERRUPTED, "%.*s", (int)strnlen(r->common, r->n_common),
+                   r->common);
+}
+
 int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
                   struct err *e)
 {
     *ret_n = 0;
-    return r->kind == RECORD_PUSH    ? apply_push(s, r, ret_n, e)
-           : r->kind == RECORD_TABLE ? apply_table(s, r, e)
-                                     : stream_damaged(e);
+    return r->kind == RECORD_PUSH     ? apply_push(s, r, ret_n, e)
+           : r->kind == RECORD_TABLE  ? apply_table(s, r, e)
+           : r->kind == RECORD_REFILL ? refuse_refill(r, e)
+                                      : stream_damaged(e);
 }

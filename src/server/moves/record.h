@@ -17,6 +17,9 @@ enum record_kind {
     RECORD_REMOVED, // a table's number, and keys of rows that were removed after they had
                     // been copied
     RECORD_TABLE,   // a table was made (server/chain)
+    // Rows have changed in a way for which there is no record: a replica leaves its chain,
+    // and is filled again. The content is a sentence with the reason.
+    RECORD_REFILL,
 };
 
 // record_begin appends a head. record_end completes the head of the record that begins at

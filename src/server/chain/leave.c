@@ -1,0 +1,125 @@
+// Reports to the scheduler that a member of chains cannot follow (MSG_MEMBER_OUT): this
+// shard, which could not apply a record, or the next member, which takes none. The
+// scheduler takes that member out of these chains, in a new epoch, and lets it be filled
+// again. Until then answers wait, because the member may still have to lead.
+//
+// A shard that must leave a chain applies no more records of its partition, so that those of
+// other partitions go on; it does not acknowledge them either.
+//
+// A report is not answered. It is repeated until the roster shows that it is not true any
+// more.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "server/chain/chain.h"
+#include "server/shard_internal.h"
+
+#define AGAIN_NS SECOND_NS // pause before a report is repeated
+// The next member counts as slow if records wait for so long, and it takes none of them.
+#define SLOW_NS (5 * SECOND_NS)
+
+void leave_because(struct shard *s, enum wire_space space, uint32_t partition,
+                   const struct err *why)
+{
+    struct chain *c = s->chain;
+    struct chain_place *p = &c->of[space][partition];
+    if (p->unfit)
+        return;
+    p->unfit = true;
+    c->n_unfit++;
+    c->unfit_why = *why;
+    c->leave_at = s->now;
+}
+
+static int add(const struct shard *s, const struct chain_place *p, struct buf *to)
+{
+    // All places lie in one array, space by space.
+    uint64_t i = (uint64_t)(p - s->chain->of[0]), space = i >> s->bits;
+    uint64_t place = space << 32 | (i - (space << s->bits));
+    return buf_add(to, &place, sizeof(place));
+}
+
+static void say(struct shard *s, uint32_t node, const struct err *why, struct buf *places)
+{
+    struct msg_member_out m = {.epoch = member_roster(s->member)->epoch,
+                               .node = node,
+                               .code = why->code,
+                               .why = wire_text(why->text),
+                               .places = {places->data, places->len}};
+    if (places->len > 0)
+        member_tell(s->member, MSG_MEMBER_OUT, &m);
+    places->len = 0;
+}
+
+static size_t n_places(const struct shard *s)
+{
+    return (size_t)WIRE_SPACES << s->bits;
+}
+
+// Reports the chains that this shard must leave, and counts them again: it may have left
+// some, or lead them now. If memory is out, the report comes later.
+static void say_unfit(struct shard *s, struct buf *places)
+{
+    struct chain *c = s->chain;
+    uint32_t mask = ((uint32_t)1 << s->bits) - 1;
+    c->n_unfit = 0;
+    for (size_t i = 0; i < n_places(s); i++) {
+        struct chain_place *p = &c->of[0][i];
+        enum wire_space space = (enum wire_space)(i >> s->bits);
+        p->unfit = p->unfit &&
+                   roles_of(&s->roles, space, (uint32_t)i & mask) == ROLE_BACKUP;
+        c->n_unfit += p->unfit;
+        if (p->unfit)
+            (void)add(s, p, places);
+    }
+    say(s, member_id(s->member), &c->unfit_why, places);
+}
+
+static bool is_slow(const struct shard *s, const struct chain_outlet *o)
+{
+    return o->waits && s->now >= o->moved_at + SLOW_NS;
+}
+
+static void say_slow(struct shard *s, const struct chain_outlet *o, struct buf *places)
+{
+    struct err why;
+    err_set(&why, TUG_EIO,
+            "it has taken none of the %llu bytes of records that wait for it for %llu s",
+            (unsigned long long)(outlet_end(&o->o) - o->used),
+            (unsigned long long)((s->now - o->moved_at) / SECOND_NS));
+    for (size_t i = 0; i < n_places(s); i++) {
+        const struct chain_place *p = &s->chain->of[0][i];
+        if (p->next == o && p->committed < p->applied)
+            (void)add(s, p, places);
+    }
+    say(s, o->node, &why, places);
+}
+
+void leave_look(struct shard *s, const struct chain_outlet *o)
+{
+    s->chain->leave_at = clock_earlier(s->chain->leave_at, o->moved_at + SLOW_NS);
+}
+
+void leave_send(struct shard *s)
+{
+    struct chain *c = s->chain;
+    if (s->now < c->leave_at)
+        return;
+    struct buf places = BUF_INIT(WIRE_SPAN_MAX);
+    c->leave_at = VAN_NEVER;
+    if (c->n_unfit > 0)
+        say_unfit(s, &places);
+    if (c->n_unfit > 0)
+        c->leave_at = s->now + AGAIN_NS;
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next) {
+        if (is_slow(s, o)) {
+            say_slow(s, o, &places);
+            c->leave_at = clock_earlier(c->leave_at, s->now + AGAIN_NS);
+        } else if (o->waits) {
+            leave_look(s, o);
+        }
+    }
+    buf_free(&places);
+}
