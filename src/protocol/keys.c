@@ -205,12 +205,28 @@ int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys
     return keys_cut(s, space, ret, e);
 }
 
+// Runs of at most this many keys are compared pair by pair, which is faster than a set.
+enum { FEW = 6 };
+
+static bool few_distinct(const uint64_t *keys, uint32_t n, uint32_t *ret_twice)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (keys[k] == keys[i]) {
+                *ret_twice = i;
+                return false;
+            }
+    return true;
+}
+
 // Returns whether the keys of a run are distinct; if not, *ret_twice is the index of a
 // key that occurred before. Equal keys are always in the same run, because they have the
 // same partition.
 static bool run_distinct(struct key_set *seen, const uint64_t *keys, uint32_t n,
                          uint32_t *ret_twice)
 {
+    if (n <= FEW)
+        return few_distinct(keys, n, ret_twice);
     key_set_clear(seen, n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t *place = key_set_place(seen, keys, keys[i]);

@@ -361,8 +361,6 @@ static void settle(struct shard *s)
     if (s->chain != NULL)
         chain_take(s);
     pending_settle(s);
-    if (s->chain != NULL)
-        chain_send(s);
     shard_check(s);
 }
 

@@ -243,6 +243,15 @@ uint32_t store_partition(const struct store *s, uint64_t key)
     return store_partition_of(s, key);
 }
 
+bool store_all_in(const struct store *s, uint32_t partition, const uint64_t *keys,
+                  size_t n)
+{
+    uint32_t others = 0;
+    for (size_t i = 0; i < n; i++)
+        others |= store_partition_of(s, keys[i]) ^ partition;
+    return others == 0;
+}
+
 uint64_t store_published_by(const struct store *s, bool *ret_mixed)
 {
     uint64_t by = 0;

@@ -48,6 +48,9 @@ uint32_t store_id(const struct store *s); // returns the id of the table
 uint32_t store_partition_bits(const struct store *s);
 // Returns a key's partition.
 uint32_t store_partition(const struct store *s, uint64_t key);
+// Returns whether n keys are all in the partition.
+bool store_all_in(const struct store *s, uint32_t partition, const uint64_t *keys,
+                  size_t n);
 
 enum store_op {
     STORE_GRADIENT, // n x push_width values, to which the rules are applied

@@ -27,12 +27,13 @@ int chain_open(struct shard *s, const struct roster *r)
         return TUG_ENOMEM;
     c->of[0] = mem_zalloc(WIRE_SPACES * n * sizeof(*c->of[0]));
     c->notes = mem_array(n, sizeof(*c->notes));
+    c->routes = mem_array(n, sizeof(struct chain_outlet *));
     c->runs = mem_array(n + 1, sizeof(*c->runs));
     c->pushed = BUF_INIT(SIZE_MAX / 2);
     c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
-    if (c->of[0] == NULL || c->notes == NULL || c->runs == NULL) {
+    if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL) {
         chain_close(s);
         return TUG_ENOMEM;
     }
@@ -54,6 +55,7 @@ void chain_close(struct shard *s)
     mem_free(c->needs);
     mem_free(c->of[0]);
     mem_free(c->notes);
+    mem_free(c->routes);
     mem_free(c->runs);
     buf_free(&c->pushed);
     mem_free(c);
@@ -364,6 +366,7 @@ void chain_take(struct shard *s)
         chain_follow(s, member_roster(s->member));
     outlets_take(s);
     inlets_take(s);
+    inlets_keep(s);
 }
 
 static bool is_done(void *ctx, const struct gate_need *x)
@@ -378,17 +381,13 @@ static bool is_done(void *ctx, const struct gate_need *x)
     return s->chain->of[x->what >> 32][(uint32_t)x->what].committed >= x->least;
 }
 
-void chain_send(struct shard *s)
+uint64_t chain_tick(struct shard *s)
 {
     inlets_send(s);
     outlets_send(s);
     read_leases_send(s);
     leave_send(s);
     gate_send(&s->chain->gate, s->van, is_done, s);
-}
-
-uint64_t chain_tick(struct shard *s)
-{
     uint64_t next = clock_earlier(outlets_tick(s), inlets_tick(s));
     next = clock_earlier(next, read_leases_tick(s));
     next = clock_earlier(next, s->chain->leave_at);
@@ -497,7 +496,10 @@ bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
 
 bool chain_is_full(const struct shard *s, enum wire_space space, const struct keys *k)
 {
-    for (uint32_t i = 0; i < k->n_runs; i++) {
+    const struct chain_outlet *full = s->chain->outlets;
+    while (full != NULL && outlet_kept(&full->o) < outlets_most(s))
+        full = full->next;
+    for (uint32_t i = 0; i < k->n_runs && full != NULL; i++) {
         const struct chain_place *p = &s->chain->of[space][k->runs[i].partition];
         if (p->next != NULL && outlet_kept(&p->next->o) >= outlets_most(s))
             return true;

@@ -59,9 +59,10 @@ struct chain_outlet {
     uint64_t used;     // the node has taken the records of the first `used` bytes
     bool waits;        // the node has not taken all records
     uint64_t moved_at; // if so, the time of the last progress
-    // Scratch: the records for which to make room, or that are being appended, the number
-    // of their places, and the bytes of their contents.
-    size_t records, places, bytes;
+    size_t more;       // scratch: bytes of records for which to make room
+    // Scratch: the part of a record that is being appended.
+    uint32_t places;
+    size_t items;
     struct outlet_draft draft;
     uint64_t end; // scratch: end of the channel before records are sent again
 };
@@ -77,6 +78,7 @@ struct chain_inlet {
     uint32_t n_acks, max_acks;
     bool all;
     bool told;    // the next request has something new
+    bool passes;  // scratch: places of the record have next members
     bool behind;  // the first record could not be applied
     uint64_t due; // time of the next request
     // Time at which to try the first record again; VAN_NEVER: it need not be tried before
@@ -132,8 +134,10 @@ struct chain {
     struct gate gate;
     struct gate_need *needs; // scratch
     size_t max_needs;
-    // Scratch: the places of a record, and its runs of keys with their keys.
+    // Scratch: the places of a record, the outlets to which they go, its runs of keys, and
+    // their keys.
     struct channel_place *notes;
+    struct chain_outlet **routes;
     struct key_run *runs;
     struct buf pushed;
     uint64_t epoch; // epoch of the last roster that was followed
@@ -157,11 +161,11 @@ int chain_open(struct shard *s, const struct roster *r);
 void chain_close(struct shard *s);
 // Called with each new roster, after moves_follow.
 void chain_follow(struct shard *s, const struct roster *r);
-// Called after each event. chain_take settles what was acknowledged, and chain_send sends
-// records, requests and answers.
+// Called after each event: settles what was acknowledged, and applies records.
 void chain_take(struct shard *s);
-void chain_send(struct shard *s);
-uint64_t chain_tick(struct shard *s); // returns when to call it again
+// Called after each round of events: sends records, requests and answers. So the pushes of
+// a round go into one message. Returns when to call it again.
+uint64_t chain_tick(struct shard *s);
 void chain_drop_link(struct shard *s, van_link link);
 
 // Says on which partitions the answer to the request that is being served depends.
@@ -228,24 +232,19 @@ struct chain_outlet *places_next(struct shard *s, const struct channel_record *r
                                  uint32_t i, const void *ctx);
 // Making room: places_clear, places_count for each record, and places_reserve, which returns
 // 0 or TUG_ENOMEM. Then places_append cannot fail: it appends the places of a record to
-// their outlets, one record for each outlet. places_begin, places_add for each place, which
-// returns where to write its content, and places_end do the same for a record whose
-// contents are elsewhere.
+// their outlets, one record to each outlet.
 void places_clear(struct shard *s);
 void places_count(struct shard *s, const struct channel_record *r, places_route to,
                   const void *ctx);
 int places_reserve(struct shard *s);
 void places_append(struct shard *s, const struct channel_record *r, places_route to,
                    const void *ctx);
-void places_begin(struct shard *s, const struct channel_record *r, places_route to,
-                  const void *ctx);
-char *places_add(struct chain_outlet *o, const struct channel_place *place);
-void places_end(struct shard *s);
 
 // Defined in inlets.c:
 
 int inlets_follow(struct shard *s, const struct roster *r);
 void inlets_take(struct shard *s);
+void inlets_keep(struct shard *s); // copies what remains of a message that is at hand
 void inlets_send(struct shard *s);
 uint64_t inlets_tick(struct shard *s);
 void inlets_close(struct shard *s);

@@ -264,14 +264,15 @@ static void test_slow_backup(void **state)
     struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
     REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
     // A large record of an earlier epoch fills the channel; the receiver skips it.
-    struct channel_place place = {.bytes = (uint32_t)outlets_most(x->shard)};
+    struct channel_place place = {.n = (uint32_t)outlets_most(x->shard) / 8};
     struct channel_record r = {.kind = RECORD_PUSH,
                                .bits = REPLICAS_BITS,
                                .n_places = 1,
                                .places = &place,
-                               .n = place.bytes};
-    void *content = mem_zalloc(r.n);
-    r.bytes = content;
+                               .n_items = place.n,
+                               .each = {8, 0}};
+    void *content = mem_zalloc(place.n * r.each[0]);
+    r.items[0] = r.items[1] = content;
     assert_int_equal(outlet_append(&o->o, &r), 0);
     mem_free(content);
     struct replicas_op *later = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
@@ -429,6 +430,7 @@ static void test_applied_in_parts(void **state)
         x->try_at = 0;
         mem_fault_after(n);
         inlets_take(s);
+        inlets_keep(s);
         failed = mem_faulted();
         mem_fault_after(-1);
         uint32_t applied = 0;

@@ -1,5 +1,6 @@
-// See channel.h. A record is a head, its places, the common content, and the contents of
-// the places. The head has a hash of everything behind it.
+// See channel.h. A record is a head, its places, the common content, and two arrays of items.
+// The head has a hash of the places and the common content. Items are not hashed: the links
+// protect them as they protect those of a worker's push.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/chain/channel.h"
@@ -12,8 +13,10 @@
 #include "server/moves/stream.h"
 
 struct head {
+    uint64_t hash; // of what follows, up to the items
     uint32_t kind, space, bits, n_places;
-    uint64_t epoch, n_common, n, hash;
+    uint64_t epoch, n_common, n_items;
+    uint32_t each[2];
 };
 
 static_assert(sizeof(struct head) % STREAM_ALIGN == 0 &&
@@ -40,10 +43,25 @@ uint64_t outlet_kept(const struct outlet *o)
     return outlet_end(o) - o->first;
 }
 
-int outlet_reserve(struct outlet *o, size_t n, size_t places, size_t bytes)
+int outlet_reserve(struct outlet *o, size_t bytes)
 {
-    return buf_reserve(&o->bytes, n * sizeof(struct head) +
-                                      places * sizeof(struct channel_place) + bytes);
+    return buf_reserve(&o->bytes, bytes);
+}
+
+static size_t items_bytes(const struct channel_record *r, int i)
+{
+    return (r->n_items * r->each[i] + STREAM_ALIGN - 1) / STREAM_ALIGN * STREAM_ALIGN;
+}
+
+// Returns the bytes before the items.
+static size_t front_bytes(const struct channel_record *r)
+{
+    return sizeof(struct head) + r->n_places * sizeof(*r->places) + r->n_common;
+}
+
+size_t channel_bytes(const struct channel_record *r)
+{
+    return front_bytes(r) + items_bytes(r, 0) + items_bytes(r, 1);
 }
 
 int outlet_begin(struct outlet *o, const struct channel_record *r,
@@ -55,49 +73,66 @@ int outlet_begin(struct outlet *o, const struct channel_record *r,
                      .n_places = r->n_places,
                      .epoch = r->epoch,
                      .n_common = r->n_common,
-                     .n = r->n};
+                     .n_items = r->n_items,
+                     .each = {r->each[0], r->each[1]}};
     struct buf *to = &o->bytes;
-    TRY(outlet_reserve(o, 1, r->n_places, r->n_common + r->n));
-    ret->begin = to->len;
-    ret->place = ret->begin + sizeof(h);
-    ret->content = ret->place + r->n_places * sizeof(*r->places) + r->n_common;
-    memcpy(to->data + ret->begin, &h, sizeof(h));
-    memcpy(to->data + ret->content - r->n_common, r->common, r->n_common);
-    to->len = ret->content + r->n;
+    TRY(buf_reserve(to, channel_bytes(r)));
+    size_t begin = to->len, items = begin + front_bytes(r);
+    *ret = (struct outlet_draft){
+        begin, begin + sizeof(h), {items, items + items_bytes(r, 0)}};
+    to->len = begin + channel_bytes(r);
+    memcpy(to->data + begin, &h, sizeof(h));
+    memcpy(to->data + items - r->n_common, r->common, r->n_common);
+    // The last bytes of each array may be padding.
+    for (int i = 0; i < 2; i++)
+        if (items_bytes(r, i) > 0)
+            memset(to->data + ret->items[i] + items_bytes(r, i) - STREAM_ALIGN, 0,
+                   STREAM_ALIGN);
     return 0;
 }
 
-char *outlet_place(struct outlet *o, struct outlet_draft *d,
-                   const struct channel_place *place)
+void outlet_place(struct outlet *o, struct outlet_draft *d,
+                  const struct channel_place *place)
 {
-    char *content = o->bytes.data + d->content;
     memcpy(o->bytes.data + d->place, place, sizeof(*place));
     d->place += sizeof(*place);
-    d->content += place->bytes;
-    assert(d->content <= o->bytes.len);
-    return content;
+}
+
+void outlet_items(struct outlet *o, struct outlet_draft *d,
+                  const struct channel_record *r, size_t first, size_t n)
+{
+    for (int i = 0; i < 2; i++) {
+        memcpy(o->bytes.data + d->items[i], r->items[i] + first * r->each[i],
+               n * r->each[i]);
+        d->items[i] += n * r->each[i];
+    }
+    assert(d->items[1] <= o->bytes.len);
+}
+
+// Returns the hash of the record that begins at this address.
+static uint64_t hash_of(const char *record)
+{
+    struct head h;
+    memcpy(&h, record, sizeof(h));
+    size_t n = sizeof(h) - sizeof(h.hash) + h.n_places * sizeof(struct channel_place) +
+               h.n_common;
+    return hash_bytes(record + sizeof(h.hash), n, 0);
 }
 
 void outlet_finish(struct outlet *o, const struct outlet_draft *d)
 {
-    struct head h;
-    size_t begin = d->begin + sizeof(h);
-    memcpy(&h, o->bytes.data + d->begin, sizeof(h));
-    assert(d->place == begin + h.n_places * sizeof(struct channel_place) &&
-           d->content == d->place + h.n_common + h.n);
-    h.hash = hash_bytes(o->bytes.data + begin, d->content - begin, 0);
-    memcpy(o->bytes.data + d->begin, &h, sizeof(h));
+    char *record = o->bytes.data + d->begin;
+    uint64_t hash = hash_of(record);
+    memcpy(record, &hash, sizeof(hash));
 }
 
 int outlet_append(struct outlet *o, const struct channel_record *r)
 {
     struct outlet_draft d;
-    const char *content = r->bytes;
     TRY(outlet_begin(o, r, &d));
-    for (uint32_t i = 0; i < r->n_places; i++) {
-        memcpy(outlet_place(o, &d, &r->places[i]), content, r->places[i].bytes);
-        content += r->places[i].bytes;
-    }
+    for (uint32_t i = 0; i < r->n_places; i++)
+        outlet_place(o, &d, &r->places[i]);
+    outlet_items(o, &d, r, 0, r->n_items);
     outlet_finish(o, &d);
     return 0;
 }
@@ -112,29 +147,25 @@ size_t outlet_from(const struct outlet *o, uint64_t at, size_t max,
     return n < max ? n : max;
 }
 
-// Returns the size of a record.
-static size_t size_of(const struct channel_record *r)
-{
-    return sizeof(struct head) + r->n_places * sizeof(*r->places) + r->n_common + r->n;
-}
-
-// Reads the head at the start of the bytes, and sets the addresses of what follows.
+// Reads the head at the start of the bytes, and sets the addresses of what follows. The
+// caller checks the lengths before it uses these addresses.
 static void read_head(const char *bytes, struct channel_record *ret, uint64_t *ret_hash)
 {
     struct head h;
     memcpy(&h, bytes, sizeof(h));
-    const char *places = bytes + sizeof(h),
-               *common = places + h.n_places * sizeof(struct channel_place);
     *ret = (struct channel_record){.kind = h.kind,
                                    .space = (enum wire_space)h.space,
                                    .bits = h.bits,
                                    .n_places = h.n_places,
                                    .epoch = h.epoch,
-                                   .places = (const void *)places,
-                                   .common = common,
+                                   .places = (const void *)(bytes + sizeof(h)),
                                    .n_common = h.n_common,
-                                   .bytes = common + h.n_common,
-                                   .n = h.n};
+                                   .n_items = h.n_items,
+                                   .each = {h.each[0], h.each[1]}};
+    const char *items = bytes + front_bytes(ret);
+    ret->common = items - h.n_common;
+    ret->items[0] = items;
+    ret->items[1] = items + items_bytes(ret, 0);
     *ret_hash = h.hash;
 }
 
@@ -146,7 +177,7 @@ bool outlet_record(const struct outlet *o, uint64_t *at, struct channel_record *
     if (skip == o->bytes.len)
         return false;
     read_head(o->bytes.data + skip, ret, &hash);
-    *at += size_of(ret);
+    *at += channel_bytes(ret);
     return true;
 }
 
@@ -178,6 +209,15 @@ int inlet_add(struct inlet *i, uint64_t at, const void *bytes, size_t n)
 {
     if (at != i->at)
         return 0;
+    if (inlet_left(i) == 0 && (uintptr_t)bytes % STREAM_ALIGN == 0) {
+        buf_clear(&i->bytes);
+        i->lent = bytes;
+        i->n_lent = n;
+        i->skip = 0;
+        i->at += n;
+        return 0;
+    }
+    assert(i->lent == NULL);
     if (i->skip > 0) {
         memmove(i->bytes.data, i->bytes.data + i->skip, i->bytes.len - i->skip);
         i->bytes.len -= i->skip;
@@ -189,19 +229,34 @@ int inlet_add(struct inlet *i, uint64_t at, const void *bytes, size_t n)
     return 0;
 }
 
+int inlet_keep(struct inlet *i)
+{
+    if (i->lent == NULL)
+        return 0;
+    size_t left = inlet_left(i);
+    int rc = buf_add(&i->bytes, i->lent + i->skip, left);
+    i->lent = NULL;
+    i->n_lent = i->skip = 0;
+    if (rc != 0)
+        i->at -= left;
+    return rc != 0 ? TUG_ENOMEM : 0;
+}
+
 size_t inlet_left(const struct inlet *i)
 {
-    return i->bytes.len - i->skip;
+    return (i->lent != NULL ? i->n_lent : i->bytes.len) - i->skip;
 }
 
 // Returns whether the lengths of a head can be right. They are checked before the record
 // has arrived, because a wrong length would let this loop wait for ever.
 static bool has_right_head(const struct channel_record *r)
 {
-    return r->n_common % STREAM_ALIGN == 0 && r->n % STREAM_ALIGN == 0 &&
-           r->n_common <= WIRE_SPAN_MAX && r->n <= WIRE_SPAN_MAX &&
-           (unsigned)r->space < WIRE_SPACES && r->bits <= ROSTER_MAX_PARTITION_BITS &&
-           r->n_places <= (uint32_t)1 << r->bits;
+    if (r->n_common % STREAM_ALIGN != 0 || r->n_common > WIRE_SPAN_MAX ||
+        r->n_items > WIRE_SPAN_MAX || (unsigned)r->space >= WIRE_SPACES ||
+        r->bits > ROSTER_MAX_PARTITION_BITS || r->n_places > (uint32_t)1 << r->bits)
+        return false;
+    return r->n_items * r->each[0] <= WIRE_SPAN_MAX &&
+           r->n_items * r->each[1] <= WIRE_SPAN_MAX;
 }
 
 static bool has_right_places(const struct channel_record *r)
@@ -209,13 +264,12 @@ static bool has_right_places(const struct channel_record *r)
     uint64_t n = 0, least = 0;
     for (uint32_t i = 0; i < r->n_places; i++) {
         const struct channel_place *p = &r->places[i];
-        if (p->bytes % STREAM_ALIGN != 0 || p->partition < least ||
-            p->partition >> r->bits != 0)
+        if (p->partition < least || p->partition >> r->bits != 0)
             return false;
         least = (uint64_t)p->partition + 1;
-        n += p->bytes;
+        n += p->n;
     }
-    return n == r->n;
+    return n == r->n_items;
 }
 
 int inlet_record(const struct inlet *i, struct channel_record *ret, struct err *e)
@@ -224,21 +278,19 @@ int inlet_record(const struct inlet *i, struct channel_record *ret, struct err *
     size_t left = inlet_left(i);
     if (left < sizeof(struct head))
         return 0;
-    const char *bytes = i->bytes.data + i->skip;
+    const char *bytes = (i->lent != NULL ? i->lent : i->bytes.data) + i->skip;
     read_head(bytes, ret, &hash);
     if (!has_right_head(ret))
         return stream_damaged(e);
-    if (left < size_of(ret))
+    if (left < channel_bytes(ret))
         return 0;
-    bytes += sizeof(struct head);
-    if (hash != hash_bytes(bytes, size_of(ret) - sizeof(struct head), 0) ||
-        !has_right_places(ret))
+    if (hash != hash_of(bytes) || !has_right_places(ret))
         return stream_damaged(e);
     return 1;
 }
 
 void inlet_take(struct inlet *i, const struct channel_record *r)
 {
-    i->skip += size_of(r);
-    assert(i->skip <= i->bytes.len);
+    assert(channel_bytes(r) <= inlet_left(i));
+    i->skip += channel_bytes(r);
 }

@@ -17,12 +17,12 @@
 // A partition that a record is about.
 struct channel_place {
     uint32_t partition;
-    uint32_t bytes;    // number of bytes of its content, a multiple of 8
+    uint32_t n;        // number of its items, for example of its keys
     uint64_t position; // the number of records of this partition before this one
 };
 
-// A record: the common content, and a content for each of some partitions of a space,
-// which ascend. A part of a record, with only some of its places, is a record, too.
+// A record: the common content, and items for each of some partitions of a space, which
+// ascend. Some places of a record with their items make a record, too.
 struct channel_record {
     uint32_t kind; // enum record_kind (server/moves/record.h)
     enum wire_space space;
@@ -31,9 +31,12 @@ struct channel_record {
     uint64_t epoch; // epoch of the sender when it appended the record
     const struct channel_place *places;
     const char *common;
-    size_t n_common;   // number of its bytes, a multiple of 8
-    const char *bytes; // the contents of the places, one after the other
-    size_t n;          // number of bytes of all these contents
+    size_t n_common; // number of its bytes, a multiple of 8
+    // The items of all places, one place after the other, in two arrays, in which an item has
+    // each[0] and each[1] bytes.
+    size_t n_items;
+    uint32_t each[2];
+    const char *items[2];
 };
 
 struct outlet {
@@ -50,24 +53,29 @@ void outlet_close(struct outlet *o);
 uint64_t outlet_end(const struct outlet *o);
 // Returns the number of bytes that are kept.
 uint64_t outlet_kept(const struct outlet *o);
-// Makes room for n records with this many places in all, and this many bytes of contents,
-// so that appending them cannot fail. Returns 0 or TUG_ENOMEM.
-int outlet_reserve(struct outlet *o, size_t n, size_t places, size_t bytes);
+// Returns the bytes of a record whose counts are set.
+size_t channel_bytes(const struct channel_record *r);
 
-// A record that is being appended.
+// A record that is being appended. Offsets in the outlet's bytes: of its begin, of its next
+// place, and of this place's items.
 struct outlet_draft {
-    size_t begin, place, content; // offsets in the outlet's bytes: of the record, of its
-                                  // next place and of the content of this place
+    size_t begin, place, items[2];
 };
-// outlet_begin appends a record like *r, whose places and their contents follow. Returns 0
-// or TUG_ENOMEM. outlet_place adds the next place, and returns where to write its content.
+// outlet_begin appends a record like *r, whose places and items follow; returns 0 or
+// TUG_ENOMEM. outlet_place adds the next place, and outlet_items the items
+// [first, first + n) of *r.
 int outlet_begin(struct outlet *o, const struct channel_record *r,
                  struct outlet_draft *ret);
-char *outlet_place(struct outlet *o, struct outlet_draft *d,
-                   const struct channel_place *place);
+void outlet_place(struct outlet *o, struct outlet_draft *d,
+                  const struct channel_place *place);
+void outlet_items(struct outlet *o, struct outlet_draft *d,
+                  const struct channel_record *r, size_t first, size_t n);
 void outlet_finish(struct outlet *o, const struct outlet_draft *d);
 // Appends a whole record. Returns 0 or TUG_ENOMEM.
 int outlet_append(struct outlet *o, const struct channel_record *r);
+// Makes room for this many bytes of records, so that appending them cannot fail. Returns 0
+// or TUG_ENOMEM.
+int outlet_reserve(struct outlet *o, size_t bytes);
 // Gets the bytes from byte `at` on, at most `max` of them. Returns their number; 0 if the
 // outlet has none, or does not keep byte `at` any more.
 size_t outlet_from(const struct outlet *o, uint64_t at, size_t max,
@@ -81,16 +89,20 @@ void outlet_drop(struct outlet *o, uint64_t at);
 struct inlet {
     uint64_t at; // number of bytes that have arrived
     // The bytes that have arrived and whose records were not taken, behind `skip` bytes
-    // that were taken.
+    // that were taken: the n_lent bytes at `lent`, or if it is NULL, those of `bytes`.
     struct buf bytes;
-    size_t skip;
+    const char *lent;
+    size_t n_lent, skip;
 };
 
 void inlet_open(struct inlet *i);
 void inlet_close(struct inlet *i);
 // Adds bytes that arrived, whose first one is byte `at` of the channel. Ignores bytes
-// that are not the next ones. Returns 0 or TUG_ENOMEM.
+// that are not the next ones. The bytes must stay valid until inlet_keep, which copies
+// those that were not taken. Both return 0, or TUG_ENOMEM, after which the bytes have not
+// arrived.
 int inlet_add(struct inlet *i, uint64_t at, const void *bytes, size_t n);
+int inlet_keep(struct inlet *i);
 // Returns the number of bytes that wait to be taken.
 size_t inlet_left(const struct inlet *i);
 // Reads the first record that was not taken; its content is valid until the next call of

@@ -174,12 +174,15 @@ static enum verdict judge(struct shard *s, struct chain_inlet *x,
         member_want_roster(s->member, r->epoch);
         return WAITS;
     }
+    x->passes = false;
     for (uint32_t i = 0; i < r->n_places; i++) {
+        struct chain_place *p = &s->chain->of[r->space][r->places[i].partition];
         enum verdict v = judge_place(s, x, r, &r->places[i]);
         if (v == WAITS)
             return WAITS;
-        s->chain->of[r->space][r->places[i].partition].applies = v == APPLIES;
-        all = v == APPLIES ? APPLIES : all;
+        p->applies = v == APPLIES;
+        x->passes |= p->applies && p->next != NULL;
+        all = p->applies ? APPLIES : all;
     }
     return all;
 }
@@ -210,16 +213,18 @@ static void count_applied(struct shard *s, const struct channel_record *r, uint3
 
 // Applies a record and passes it on to the next members. If that fails, places that were
 // applied are skipped when the record is tried again.
-static int apply(struct shard *s, const struct channel_record *r, struct err *e)
+static int apply(struct shard *s, struct chain_inlet *x, const struct channel_record *r)
 {
     uint32_t n;
-    places_clear(s);
-    places_count(s, r, passed_to, NULL);
-    if (places_reserve(s) != 0)
-        return err_nomem(e, "the records of partitions for a replica");
-    int rc = records_apply(s, r, &n, e);
+    if (x->passes) {
+        places_clear(s);
+        places_count(s, r, passed_to, NULL);
+        if (places_reserve(s) != 0)
+            return err_nomem(&x->why, "the records of partitions for a replica");
+    }
+    int rc = records_apply(s, r, &n, &x->why);
     count_applied(s, r, n);
-    if (n > 0)
+    if (n > 0 && x->passes)
         places_append(s, r, passed_to, NULL);
     return rc;
 }
@@ -229,7 +234,7 @@ static bool take_one(struct shard *s, struct chain_inlet *x,
                      const struct channel_record *r)
 {
     enum verdict v = judge(s, x, r);
-    if (v == WAITS || (v == APPLIES && apply(s, r, &x->why) != 0))
+    if (v == WAITS || (v == APPLIES && apply(s, x, r) != 0))
         return false;
     // A record that is sent again may have been acknowledged to another loop only.
     for (uint32_t i = 0; i < r->n_places; i++) {
@@ -298,6 +303,13 @@ void inlets_take(struct shard *s)
     for (struct chain_inlet *x = s->chain->inlets; x != NULL; x = x->next)
         if (x->try_at <= s->now)
             take(s, x);
+}
+
+void inlets_keep(struct shard *s)
+{
+    for (struct chain_inlet *x = s->chain->inlets; x != NULL; x = x->next)
+        if (inlet_keep(&x->i) != 0)
+            x->due = s->now + TRY_NS; // the bytes are asked for again
 }
 
 static int add_ack(const struct shard *s, const struct chain_inlet *x,

@@ -20,29 +20,31 @@ static struct channel_record record_of(const struct shard *s, enum record_kind k
 
 // Gives a partition's next position to the next place of the record.
 static void add_place(struct shard *s, struct channel_record *r, uint32_t partition,
-                      size_t bytes)
+                      uint32_t n)
 {
     struct chain_place *p = &s->chain->of[r->space][partition];
-    assert(r->n_places >> s->bits == 0 && bytes <= UINT32_MAX);
+    assert(r->n_places >> s->bits == 0);
     s->chain->notes[r->n_places++] = (struct channel_place){
-        .partition = partition, .bytes = (uint32_t)bytes, .position = p->applied++};
+        .partition = partition, .n = n, .position = p->applied++};
+    r->n_items += n;
     if (p->next == NULL)
         p->committed = p->applied;
 }
 
+// The push may be applied in parts, each of which makes a record for each outlet. A part has
+// a place or more.
 int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
                   const struct push_values *v, struct err *e)
 {
+    struct channel_record one = {.n_places = 1,
+                                 .n_common = RECORDS_PUSH_COMMON,
+                                 .each = {sizeof(uint64_t), v->width * sizeof(float)}};
     places_clear(s);
     for (uint32_t i = 0; i < k->n_runs; i++) {
         struct chain_outlet *o = s->chain->of[t->spec.space][k->runs[i].partition].next;
-        if (o == NULL)
-            continue;
-        o->records++;
-        o->places++;
-        o->bytes += RECORDS_PUSH_COMMON +
-                    partition_push_bytes(k->runs[i + 1].begin - k->runs[i].begin,
-                                         v->width);
+        one.n_items = k->runs[i + 1].begin - k->runs[i].begin;
+        if (o != NULL)
+            o->more += channel_bytes(&one);
     }
     return places_reserve(s) == 0 ? 0
                                   : err_nomem(e, "the records of a push for replicas");
@@ -54,23 +56,17 @@ void chain_note(struct shard *s, const struct shard_table *t, const struct keys 
 {
     char common[RECORDS_PUSH_COMMON];
     struct channel_record r = record_of(s, RECORD_PUSH, t->spec.space);
-    const struct key_run *runs = k->runs + first;
-    size_t width = partition_push_width(t, p);
-    for (uint32_t i = first; i < k->n_runs && k->runs[i].begin - runs->begin < n; i++)
-        add_place(s, &r, k->runs[i].partition,
-                  partition_push_bytes(k->runs[i + 1].begin - k->runs[i].begin, width));
+    uint32_t begin = k->runs[first].begin;
+    for (uint32_t i = first; i < k->n_runs && k->runs[i].begin - begin < n; i++)
+        add_place(s, &r, k->runs[i].partition, k->runs[i + 1].begin - k->runs[i].begin);
     records_write_push(t, m, p, common);
     r.common = common;
     r.n_common = sizeof(common);
-    places_begin(s, &r, places_next, NULL);
-    for (uint32_t i = 0; i < r.n_places; i++) {
-        struct chain_outlet *o = places_next(s, &r, i, NULL);
-        if (o != NULL)
-            partition_write_keys(p, width, runs[i].begin - runs->begin,
-                                 runs[i + 1].begin - runs[i].begin,
-                                 places_add(o, &r.places[i]));
-    }
-    places_end(s);
+    r.each[0] = sizeof(*p->keys);
+    r.each[1] = (uint32_t)(partition_push_width(t, p) * sizeof(*p->values));
+    r.items[0] = (const void *)p->keys;
+    r.items[1] = (const void *)p->values;
+    places_append(s, &r, places_next, NULL);
 }
 
 // Makes a list of the partitions of chain_reserve_places, or of all that this shard leads.
@@ -92,11 +88,8 @@ static void each_place(struct shard *s, struct channel_record *r,
 static void count_place(struct shard *s, struct channel_record *r, uint32_t partition)
 {
     struct chain_outlet *o = s->chain->of[r->space][partition].next;
-    if (o == NULL)
-        return;
-    o->records++;
-    o->places++;
-    o->bytes += r->n_common;
+    if (o != NULL)
+        o->more += channel_bytes(r);
 }
 
 static void note_place(struct shard *s, struct channel_record *r, uint32_t partition)
@@ -110,7 +103,7 @@ int chain_reserve_places(struct shard *s, enum wire_space space,
 {
     if (s->chain == NULL)
         return 0;
-    struct channel_record r = {.space = space, .n_common = n_common};
+    struct channel_record r = {.space = space, .n_places = 1, .n_common = n_common};
     places_clear(s);
     each_place(s, &r, partitions, n, count_place);
     return places_reserve(s) == 0 ? 0 : err_nomem(e, "a record for replicas");

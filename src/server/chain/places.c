@@ -16,72 +16,87 @@ struct chain_outlet *places_next(struct shard *s, const struct channel_record *r
 void places_clear(struct shard *s)
 {
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
-        o->records = o->places = o->bytes = 0;
+        o->more = 0;
 }
 
-// The content of a record that goes to a place alone is counted for each place, which
-// reserves more than is needed, but never too little.
+// Finds the routes of the places, and counts what goes to each outlet.
+static void count(struct shard *s, const struct channel_record *r, places_route to,
+                  const void *ctx)
+{
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        o->items = o->places = 0;
+    for (uint32_t i = 0; i < r->n_places; i++) {
+        struct chain_outlet *o = s->chain->routes[i] = to(s, r, i, ctx);
+        if (o == NULL)
+            continue;
+        o->places++;
+        o->items += r->places[i].n;
+    }
+}
+
+// Returns the head of the part of a record that goes to an outlet.
+static struct channel_record part_of(const struct channel_record *r,
+                                     const struct chain_outlet *o)
+{
+    struct channel_record part = *r;
+    part.n_places = o->places;
+    part.n_items = o->items;
+    return part;
+}
+
 void places_count(struct shard *s, const struct channel_record *r, places_route to,
                   const void *ctx)
 {
-    for (uint32_t i = 0; i < r->n_places; i++) {
-        struct chain_outlet *o = to(s, r, i, ctx);
-        if (o == NULL)
-            continue;
-        o->records++;
-        o->places++;
-        o->bytes += r->n_common + r->places[i].bytes;
+    count(s, r, to, ctx);
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
+        struct channel_record part = part_of(r, o);
+        if (o->places > 0)
+            o->more += channel_bytes(&part);
     }
 }
 
 int places_reserve(struct shard *s)
 {
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
-        if (outlet_reserve(&o->o, o->records, o->places, o->bytes) != 0)
+        if (outlet_reserve(&o->o, o->more) != 0)
             return TUG_ENOMEM;
     return 0;
 }
 
-void places_begin(struct shard *s, const struct channel_record *r, places_route to,
-                  const void *ctx)
+static void begin(struct shard *s, const struct channel_record *r)
 {
-    places_clear(s);
-    places_count(s, r, to, ctx);
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
-        struct channel_record part = *r;
+        struct channel_record part = part_of(r, o);
         if (o->places == 0)
             continue;
         part.epoch = member_roster(s->member)->epoch;
-        part.n_places = (uint32_t)o->places;
-        part.n = o->bytes - o->places * r->n_common;
         int rc = outlet_begin(&o->o, &part, &o->draft);
         assert(rc == 0); // places_reserve has made room
         (void)rc;
     }
 }
 
-char *places_add(struct chain_outlet *o, const struct channel_place *place)
-{
-    return outlet_place(&o->o, &o->draft, place);
-}
-
-void places_end(struct shard *s)
-{
-    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
-        if (o->places > 0)
-            outlet_finish(&o->o, &o->draft);
-}
-
 void places_append(struct shard *s, const struct channel_record *r, places_route to,
                    const void *ctx)
 {
-    const char *content = r->bytes;
-    places_begin(s, r, to, ctx);
+    // Items [first, at) are those of places that follow each other and go to `last`.
+    size_t first = 0, at = 0;
+    struct chain_outlet *last = NULL;
+    count(s, r, to, ctx);
+    begin(s, r);
     for (uint32_t i = 0; i < r->n_places; i++) {
-        struct chain_outlet *o = to(s, r, i, ctx);
+        struct chain_outlet *o = s->chain->routes[i];
+        if (o != last && last != NULL)
+            outlet_items(&last->o, &last->draft, r, first, at - first);
+        first = o != last ? at : first;
+        last = o;
+        at += r->places[i].n;
         if (o != NULL)
-            memcpy(places_add(o, &r->places[i]), content, r->places[i].bytes);
-        content += r->places[i].bytes;
+            outlet_place(&o->o, &o->draft, &r->places[i]);
     }
-    places_end(s);
+    if (last != NULL)
+        outlet_items(&last->o, &last->draft, r, first, at - first);
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        if (o->places > 0)
+            outlet_finish(&o->o, &o->draft);
 }

@@ -69,56 +69,43 @@ bool records_applies(const struct shard *s, const struct channel_record *r, uint
     return s->chain->of[r->space][r->places[i].partition].applies;
 }
 
-// The keys and values of the places that are applied, one place after the other.
-struct pushed {
-    struct keys keys;
-    const float *values;
-};
-
-// Reserves scratch memory for the keys and values of a record's places.
-static int reserve(struct shard *s, const struct channel_record *r, size_t width,
-                   struct err *e)
-{
-    struct chain *c = s->chain;
-    size_t n = r->n / (sizeof(uint64_t) + width * sizeof(float));
-    buf_clear(&c->pushed);
-    if (buf_reserve(&c->pushed, n * sizeof(uint64_t)) != 0 ||
-        shard_floats(s, n * width) == NULL)
-        return err_nomem(e, "the keys and values of a replica");
-    return 0;
-}
-
-// Gathers the keys and values of the places that are applied. Those of a single place are
-// not copied.
-static int gather(struct shard *s, const struct channel_record *r, size_t width,
-                  struct pushed *ret, struct err *e)
+// Makes the runs of the places that are applied. Returns whether these are all places.
+static bool make_runs(struct shard *s, const struct channel_record *r, struct keys *ret)
 {
     struct key_run *runs = s->chain->runs;
-    const char *content = r->bytes;
-    struct keys k = {.key = (const void *)content, .runs = runs};
-    size_t each = sizeof(uint64_t) + width * sizeof(float);
-    bool copies = r->n_places > 1;
-    float *values = copies ? s->floats : NULL;
-    for (uint32_t i = 0; i < r->n_places; i++, content += r->places[i - 1].bytes) {
-        size_t n = r->places[i].bytes / each;
+    struct keys k = {.key = (const void *)r->items[0], .runs = runs};
+    for (uint32_t i = 0; i < r->n_places; i++) {
         if (!records_applies(s, r, i))
             continue;
-        if (n == 0 || n > KEYS_MAX ||
-            r->places[i].bytes != partition_push_bytes(n, width))
-            return stream_damaged(e);
         runs[k.n_runs++] = (struct key_run){r->places[i].partition, k.n};
-        if (copies) {
-            (void)buf_add(&s->chain->pushed, content, n * sizeof(uint64_t));
-            memcpy(values + k.n * width, content + n * sizeof(uint64_t),
-                   n * width * sizeof(float));
-        }
-        k.n += (uint32_t)n;
-        k.longest = n > k.longest ? (uint32_t)n : k.longest;
+        k.n += r->places[i].n;
+        k.longest = r->places[i].n > k.longest ? r->places[i].n : k.longest;
     }
     runs[k.n_runs] = (struct key_run){UINT32_MAX, k.n};
-    k.key = (const void *)(copies ? s->chain->pushed.data : r->bytes);
-    *ret = (struct pushed){k, copies ? values
-                                     : (const void *)(r->bytes + k.n * sizeof(uint64_t))};
+    *ret = k;
+    return k.n_runs == r->n_places;
+}
+
+// Copies the keys and values of the places that are applied, if these are not all places.
+static int gather(struct shard *s, const struct channel_record *r, struct keys *k,
+                  const float **values, struct err *e)
+{
+    struct buf *keys = &s->chain->pushed;
+    size_t width = r->each[1] / sizeof(float), at = 0;
+    buf_clear(keys);
+    float *to = shard_floats(s, k->n * width);
+    if (to == NULL || buf_reserve(keys, k->n * sizeof(*k->key)) != 0)
+        return err_nomem(e, "the keys and values of a replica");
+    for (uint32_t i = 0; i < r->n_places; at += r->places[i++].n) {
+        uint32_t n = r->places[i].n;
+        if (!records_applies(s, r, i))
+            continue;
+        (void)buf_add(keys, k->key + at, n * sizeof(*k->key));
+        memcpy(to, *values + at * width, n * width * sizeof(*to));
+        to += n * width;
+    }
+    k->key = (const void *)keys->data;
+    *values = s->floats;
     return 0;
 }
 
@@ -127,8 +114,9 @@ static int apply_push(struct shard *s, const struct channel_record *r, uint32_t 
 {
     struct retries_push known;
     struct partition_push push;
-    struct pushed x;
     struct notes notes;
+    struct keys k;
+    const float *values = (const void *)r->items[1];
     size_t done;
     if (r->n_common != RECORDS_PUSH_COMMON)
         return stream_damaged(e);
@@ -136,13 +124,16 @@ static int apply_push(struct shard *s, const struct channel_record *r, uint32_t 
     if (notes.session == 0 || notes.number == UINT64_MAX)
         return stream_damaged(e);
     TRY(partition_read_head(s, r->space, r->common + sizeof(notes), &push, e));
-    TRY(reserve(s, r, push.width, e));
-    TRY(gather(s, r, push.width, &x, e));
+    if (r->n_items > KEYS_MAX || r->each[0] != sizeof(*k.key) ||
+        r->each[1] != push.width * sizeof(*values))
+        return stream_damaged(e);
+    if (!make_runs(s, r, &k))
+        TRY(gather(s, r, &k, &values, e));
     TRY(begin_note(s, r->space, &notes, &known, e));
-    int rc = partition_put_keys(s, &push, &x.keys, x.values, &done, e);
+    int rc = partition_put_keys(s, &push, &k, values, &done, e);
     uint32_t n = 0;
-    for (; n < x.keys.n_runs && x.keys.runs[n + 1].begin <= done; n++)
-        retries_note(&known, x.keys.runs[n].partition);
+    for (; n < k.n_runs && k.runs[n + 1].begin <= done; n++)
+        retries_note(&known, k.runs[n].partition);
     *ret_n = n;
     return rc;
 }

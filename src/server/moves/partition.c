@@ -335,7 +335,7 @@ static int put_removed(struct arrival *a, struct err *e)
     if (t == NULL || !stream_u64s(&a->x, &n, 1))
         return stream_damaged(e);
     const uint64_t *keys = stream_take(&a->x, n, sizeof(*keys));
-    if (keys == NULL || n > KEYS_MAX || !record_keys_fit(t, a->partition, keys, n))
+    if (keys == NULL || n > KEYS_MAX || !store_all_in(t->store, a->partition, keys, n))
         return stream_damaged(e);
     for (uint64_t i = 0; i < n; i++) // one key at a time, because a key may occur twice
         TRY(store_remove(t->store, keys + i, 1, e));

@@ -47,13 +47,11 @@ int partition_put_push(struct shard *s, enum wire_space space, uint32_t partitio
                        const void *bytes, size_t n, struct err *e);
 
 // The same in parts, for records of chains (server/chain), which have the keys and values
-// of several partitions: writing the head (n: the number in the head), and keys and values.
+// of several partitions.
 enum { PARTITION_PUSH_HEAD = 56 }; // bytes of a head
+// Writes the head; n is the number in it.
 void partition_write_head(const struct shard_table *t, const struct store_push *p,
                           uint64_t n, char *to);
-size_t partition_push_bytes(size_t n, size_t width); // bytes of n keys and their values
-void partition_write_keys(const struct store_push *p, size_t width, size_t first,
-                          size_t n, char *to);
 struct partition_push {
     struct shard_table *t;
     uint32_t width;      // the number of values of each key

@@ -32,16 +32,6 @@ uint32_t partition_push_width(const struct shard_table *t, const struct store_pu
     return spec_value_width(&t->spec, op_of(p->op));
 }
 
-static size_t padded(size_t n)
-{
-    return (n + STREAM_ALIGN - 1) / STREAM_ALIGN * STREAM_ALIGN;
-}
-
-size_t partition_push_bytes(size_t n, size_t width)
-{
-    return n * sizeof(uint64_t) + padded(n * width * sizeof(float));
-}
-
 static_assert(sizeof(struct push_head) == PARTITION_PUSH_HEAD, "see partition.h");
 
 void partition_write_head(const struct shard_table *t, const struct store_push *p,
@@ -58,35 +48,15 @@ void partition_write_head(const struct shard_table *t, const struct store_push *
     memcpy(to, &h, sizeof(h));
 }
 
-void partition_write_keys(const struct store_push *p, size_t width, size_t first,
-                          size_t n, char *to)
-{
-    size_t bytes = n * width * sizeof(float);
-    memcpy(to, p->keys + first, n * sizeof(*p->keys));
-    to += n * sizeof(*p->keys);
-    memcpy(to, p->values + first * width, bytes);
-    memset(to + bytes, 0, padded(bytes) - bytes);
-}
-
 int partition_add_push(const struct shard_table *t, const struct store_push *p,
                        size_t first, size_t n, struct buf *to)
 {
     size_t width = partition_push_width(t, p);
-    size_t bytes = PARTITION_PUSH_HEAD + partition_push_bytes(n, width);
-    TRY(buf_reserve(to, bytes));
-    partition_write_head(t, p, n, to->data + to->len);
-    partition_write_keys(p, width, first, n, to->data + to->len + PARTITION_PUSH_HEAD);
-    to->len += bytes;
-    return 0;
-}
-
-bool record_keys_fit(const struct shard_table *t, uint32_t partition,
-                     const uint64_t *keys, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (store_partition(t->store, keys[i]) != partition)
-            return false;
-    return true;
+    char head[PARTITION_PUSH_HEAD];
+    partition_write_head(t, p, n, head);
+    TRY(stream_add(to, head, sizeof(head)));
+    TRY(stream_add(to, p->keys + first, n * sizeof(*p->keys)));
+    return stream_add(to, p->values + first * width, n * width * sizeof(float));
 }
 
 int partition_read_head(const struct shard *s, enum wire_space space, const void *bytes,
@@ -118,7 +88,7 @@ static int check_keys(struct shard *s, const struct partition_push *x,
     for (uint32_t i = 0; i < k->n_runs; i++) {
         uint32_t begin = k->runs[i].begin, n = k->runs[i + 1].begin - begin;
         if (n == 0 || !store_owns(x->t->store, k->runs[i].partition) ||
-            !record_keys_fit(x->t, k->runs[i].partition, k->key + begin, n))
+            !store_all_in(x->t->store, k->runs[i].partition, k->key + begin, n))
             return stream_damaged(e);
     }
     return push_check(s, x->t, k, &v, e);

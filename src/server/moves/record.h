@@ -27,9 +27,6 @@ enum record_kind {
 int record_begin(const struct shard *s, enum record_kind kind, enum wire_space space,
                  uint32_t partition, struct buf *to, struct err *e);
 int record_end(struct buf *to, size_t begin, int rc);
-// Returns whether n keys are all in the partition.
-bool record_keys_fit(const struct shard_table *t, uint32_t partition,
-                     const uint64_t *keys, size_t n);
 // Sets the error that *to could not grow. Returns its code.
 int record_no_room(const struct buf *to, struct err *e);
 // Appends a table to a record of kind RECORD_ROWS, with its rows if `rows` is true, else
