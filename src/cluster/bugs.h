@@ -19,6 +19,7 @@
     BUG(WITHOUT_CHAIN_ORDER, "without-chain-order")                                      \
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
+    BUG(WITHOUT_FILLED, "without-filled")                                                \
     BUG(WITHOUT_FORGIVING, "without-forgiving")                                          \
     BUG(WITHOUT_FRESH_CLOCK, "without-fresh-clock")                                      \
     BUG(WITHOUT_GENERATION, "without-generation")                                        \
@@ -31,6 +32,9 @@
     BUG(WITHOUT_MARKS, "without-marks")                                                  \
     BUG(WITHOUT_PARTITION_COVERAGE, "without-partition-coverage")                        \
     BUG(WITHOUT_POSITIONS, "without-positions")                                          \
+    BUG(WITHOUT_RECORD_EPOCHS, "without-record-epochs")                                  \
+    BUG(WITHOUT_RECORD_POSITIONS, "without-record-positions")                            \
+    BUG(WITHOUT_RECORD_REPEATS, "without-record-repeats")                                \
     BUG(WITHOUT_REDIAL, "without-redial")                                                \
     BUG(WITHOUT_REPEAT_CHECK, "without-repeat-check")                                    \
     BUG(WITHOUT_ROSTER_OF_SAVES, "without-roster-of-saves")                              \
@@ -54,6 +58,7 @@
     BUG(WITHOUT_SILENCE_WATCH, "without-silence-watch")                                  \
     BUG(WITHOUT_STEPS_OF_PUSHES, "without-steps-of-pushes")                              \
     BUG(WITHOUT_STOPS, "without-stops")                                                  \
+    BUG(WITHOUT_TAIL, "without-tail")                                                    \
     BUG(WITHOUT_TOLD_PIECES, "without-told-pieces")                                      \
     BUG(WITHOUT_TURNS, "without-turns")                                                  \
     BUG(WITHOUT_UNSURE_WORKERS, "without-unsure-workers")

@@ -148,13 +148,15 @@ static enum verdict judge_place(struct shard *s, struct chain_inlet *x,
                                 const struct channel_place *place)
 {
     const struct chain_place *p = &s->chain->of[r->space][place->partition];
+    uint64_t bugs = s->o.member.bugs;
     // The facts, which have the position, are on their way.
     if (is_filled(s, r->space, place->partition))
         return WAITS;
-    if (p->from != x->node || r->epoch < p->from_since || place->position < p->applied ||
-        p->unfit)
+    if (p->from != x->node || p->unfit ||
+        (r->epoch < p->from_since && !bug_in(bugs, WITHOUT_RECORD_EPOCHS)) ||
+        (place->position < p->applied && !bug_in(bugs, WITHOUT_RECORD_POSITIONS)))
         return SKIPS;
-    if (place->position > p->applied) {
+    if (place->position > p->applied && !bug_in(bugs, WITHOUT_RECORD_POSITIONS)) {
         err_set(&x->why, TUG_EDATA, "records %llu to %llu of partition %u are missing",
                 (unsigned long long)p->applied, (unsigned long long)place->position - 1,
                 place->partition);

@@ -59,7 +59,8 @@ static int begin_note(struct shard *s, enum wire_space space, const struct notes
     uint64_t low = x->number >= SHARD_WINDOW ? x->number + 1 - SHARD_WINDOW : 0;
     *ret = (struct retries_push){0};
     // A shard that has forgotten a session must not remember it again.
-    if (roster_session_over(member_roster(s->member), x->session))
+    if (roster_session_over(member_roster(s->member), x->session) ||
+        bug_in(s->o.member.bugs, WITHOUT_RECORD_REPEATS))
         return 0;
     return retries_begin(s->applied, x->session, x->number, low, space, &id, ret, e);
 }
