@@ -17,6 +17,7 @@
     BUG(WITHOUT_ANSWERS, "without-answers")                                              \
     BUG(WITHOUT_CHAIN_ANSWERS, "without-chain-answers")                                  \
     BUG(WITHOUT_CHAIN_ORDER, "without-chain-order")                                      \
+    BUG(WITHOUT_CHAIN_PARTS, "without-chain-parts")                                      \
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
     BUG(WITHOUT_FILLED, "without-filled")                                                \

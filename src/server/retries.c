@@ -346,6 +346,34 @@ static bool is_over(const struct retries *r, const struct retries_id *id)
     return id->pass < r->over;
 }
 
+static int check_group(const struct retries_id *id, struct err *e)
+{
+    if (id->pass == 0 || (id->group >= id->low && id->group != ALL_GROUPS))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "its group %u of a piece is below %u, although it acknowledges all "
+                   "lower groups",
+                   id->group, id->low);
+}
+
+int retries_begin_identity(struct retries *r, enum wire_space space,
+                           const struct retries_id *id, struct retries_push *ret,
+                           struct err *e)
+{
+    struct identity *x = NULL;
+    uint32_t low = 0;
+    TRY(check_group(id, e));
+    *ret = (struct retries_push){.below = id->pass != 0 && is_over(r, id)};
+    if (id->pass == 0 || ret->below)
+        return 0;
+    if (piece_raise(r, id, space, &low) != 0 ||
+        (id->group >= low && (x = identity_make(r, id, space)) == NULL))
+        return err_nomem(e, "the pushes of a piece of data");
+    ret->below = id->group < low;
+    ret->identity = x != NULL ? x->set : NULL;
+    return 0;
+}
+
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
                   struct retries_push *ret, struct err *e)
@@ -355,11 +383,7 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
         return err_set(e, TUG_EUSAGE,
                        "its number is %llu, but it acknowledges all numbers below %llu",
                        (unsigned long long)number, (unsigned long long)low);
-    if (id->pass != 0 && (id->group < id->low || id->group == ALL_GROUPS))
-        return err_set(e, TUG_EUSAGE,
-                       "its group %u of a piece is below %u, although it acknowledges "
-                       "all lower groups",
-                       id->group, id->low);
+    TRY(check_group(id, e));
     struct session *s = session_make(r, session);
     if (s == NULL)
         return err_nomem(e, "the pushes of a session");
@@ -370,16 +394,9 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
             "its number %llu is more than %d above %llu, the first that is not "
             "acknowledged",
             (unsigned long long)number, SHARD_WINDOW - 1, (unsigned long long)mark);
-    struct identity *x = NULL;
-    uint32_t id_low = 0;
-    bool over = id->pass != 0 && is_over(r, id), known = id->pass != 0 && !over;
-    if (known && piece_raise(r, id, space, &id_low) != 0)
-        return err_nomem(e, "the pushes of a piece of data");
-    if (known && id->group >= id_low && (x = identity_make(r, id, space)) == NULL)
-        return err_nomem(e, "the pushes of a piece of data");
+    TRY(retries_begin_identity(r, space, id, ret, e));
     session_raise(r, s, low);
-    ret->below = number < s->low || over || (known && id->group < id_low);
-    ret->identity = x != NULL ? x->set : NULL;
+    ret->below |= number < s->low;
     if (number >= s->low) {
         assert(number - s->low < SHARD_WINDOW);
         s->space[number % SHARD_WINDOW] = (uint8_t)space;

@@ -58,6 +58,10 @@ struct retries_push {
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
                   struct retries_push *ret, struct err *e);
+// Does the same for a push of a session that has ended: looks up its identity only.
+int retries_begin_identity(struct retries *r, enum wire_space space,
+                           const struct retries_id *id, struct retries_push *ret,
+                           struct err *e);
 
 static inline bool retries_bit(const uint64_t *set, uint32_t partition)
 {

@@ -173,17 +173,6 @@ static bool refused_for_flags(struct shard *s, const struct shard_request *q)
     return true;
 }
 
-// Refuses a request that is not possible with replicas yet.
-static bool refused_for_replicas(struct shard *s, const struct shard_request *q)
-{
-    struct err e;
-    chain_is_about(s, ABOUT_NONE, WIRE_SPACE_SPARSE, NULL);
-    if (!chain_refuses(s, q, &e))
-        return false;
-    shard_refuse(s, q, &e);
-    return true;
-}
-
 // Returns whether the caller must check for room for the answer to this type of request.
 // Requests for rows check for room themselves.
 static bool is_question(uint16_t type)
@@ -209,6 +198,20 @@ static enum outcome shard_serve_one(struct shard *s, struct shard_request *q)
     }
 }
 
+// Serves a request of a shard whose partitions have replicas.
+static enum outcome serve_with_replicas(struct shard *s, struct shard_request *q)
+{
+    struct err e;
+    enum outcome outcome = ANSWERED;
+    if (chain_refuses(s, q, &e))
+        shard_refuse(s, q, &e);
+    else
+        outcome = shard_serve_one(s, q);
+    // The keys that the request was about are not valid any more.
+    chain_is_about(s, ABOUT_NONE, WIRE_SPACE_SPARSE, NULL);
+    return outcome;
+}
+
 // The size of the answer is not known yet, so QUESTION_BYTES must be free; or fewer, if
 // an answer of QUESTION_BYTES could never be sent.
 static enum outcome room_for_question(struct shard *s, struct shard_request *q)
@@ -230,8 +233,8 @@ static enum outcome dispatch(struct shard *s, struct shard_request *q)
         return ANSWERED;
     if (!s->ready)
         return WANTS_ROSTER;
-    if (__builtin_expect(s->chain != NULL, false) && refused_for_replicas(s, q))
-        return ANSWERED;
+    if (__builtin_expect(s->chain != NULL, false))
+        return serve_with_replicas(s, q);
     return shard_serve_one(s, q);
 }
 

@@ -72,6 +72,7 @@ struct server {
 struct world {
     struct stage stage; // must be the first member
     uint32_t n_servers, n_workers;
+    uint32_t replicas; // members of a chain; 0: partitions have no replicas
     struct server servers[STAGE_PLACES];
     struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];

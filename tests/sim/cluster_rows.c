@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cluster.h"
 
+#include <string.h>
+
 static bool is_loose(const struct worker *k, const struct op *op)
 {
     return k->c.dead && op->push && op->begun && !op->acknowledged;
@@ -60,9 +62,24 @@ static bool is_a_sum(struct rest *r, uint32_t from)
     return false;
 }
 
+// Returns a key's row on the server that leads its partition; NULL if it has no row.
+static const float *row_of(struct world *w, uint32_t partition, uint32_t k)
+{
+    uint32_t owner = w->stage.scheduler->roster.owners[WIRE_SPACE_SPARSE][partition];
+    for (uint32_t i = 0; i < w->stage.n_servers; i++)
+        if (!w->stage.servers[i].dead && member_id(shard_member(shard_of(w, i))) == owner)
+            return shards_row(shard_of(w, i), TABLE, w->keys[k]);
+    return NULL;
+}
+
+static bool is_same(const float *a, const float *b)
+{
+    return a == b || (a != NULL && b != NULL && memcmp(a, b, WIDTH * sizeof(*a)) == 0);
+}
+
 static void read_rows(struct world *w, struct rest *r)
 {
-    uint32_t owner = w->stage.scheduler->roster.owners[WIRE_SPACE_SPARSE][r->partition];
+    const struct roster *roster = &w->stage.scheduler->roster;
     for (uint32_t k = 0; k < KEYS; k++) {
         if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[k]) != r->partition)
             continue;
@@ -71,17 +88,24 @@ static void read_rows(struct world *w, struct rest *r)
             if (w->stage.servers[i].dead)
                 continue;
             const float *row = shards_row(s, TABLE, w->keys[k]);
-            bool mine = member_id(shard_member(s)) == owner;
+            const float *good = row_of(w, r->partition, k);
+            uint32_t id = member_id(shard_member(s));
+            bool mine = id == roster->owners[WIRE_SPACE_SPARSE][r->partition];
+            bool member = roster_is_member(roster, WIRE_SPACE_SPARSE, r->partition, id);
             for (int j = 0; mine && j < WIDTH; j++)
                 r->left[k][j] = (row != NULL ? (int64_t)row[j] : 0) -
                                 w->acknowledged[k][j];
             // When the cluster ends, servers do not learn of the last moves. A server
             // that counts as dead keeps the rows that it had.
             bool over = member_over(shard_member(s), NULL) != 0;
-            if (!mine && row != NULL && !over &&
-                w->stage.scheduler->phase != SCHEDULER_ENDING)
+            if (over || w->stage.scheduler->phase == SCHEDULER_ENDING)
+                continue;
+            if (!member && row != NULL)
                 failed(w, "key %u of partition %u lies on server %u, which it is not of",
                        k, r->partition, i);
+            if (member && !is_same(row, good))
+                failed(w, "key %u of partition %u differs on server %u, a replica", k,
+                       r->partition, i);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "protocol/keys.h"
+#include "server/background.h"
 #include "server/chain/records.h"
 #include "server/clocks/pending.h"
 #include "server/moves/stream.h"
@@ -29,11 +30,13 @@ int chain_open(struct shard *s, const struct roster *r)
     c->notes = mem_array(n, sizeof(*c->notes));
     c->routes = mem_array(n, sizeof(struct chain_outlet *));
     c->runs = mem_array(n + 1, sizeof(*c->runs));
+    c->list = mem_array(n, sizeof(*c->list));
     c->pushed = BUF_INIT(SIZE_MAX / 2);
     c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
-    if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL) {
+    if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL ||
+        c->list == NULL) {
         chain_close(s);
         return TUG_ENOMEM;
     }
@@ -57,6 +60,7 @@ void chain_close(struct shard *s)
     mem_free(c->notes);
     mem_free(c->routes);
     mem_free(c->runs);
+    mem_free(c->list);
     buf_free(&c->pushed);
     mem_free(c);
     s->chain = NULL;
@@ -107,11 +111,15 @@ static bool leave(struct shard *s, uint32_t space, uint32_t p)
     return true;
 }
 
-static void touch(struct shard *s, uint32_t space, uint32_t p)
+// Called when this shard begins to lead a partition: clients have other versions of its rows
+// from its last owner, and batches may be complete which that owner has not applied.
+static void begin_to_lead(struct shard *s, uint32_t space, uint32_t p)
 {
     for (uint32_t i = 0; i < s->n_tables; i++)
-        if (s->tables[i] != NULL && s->tables[i]->spec.space == space)
+        if (s->tables[i] != NULL && s->tables[i]->spec.space == space) {
             s->tables[i]->changed_at[p] = ++s->tables[i]->version;
+            background_again(s, i);
+        }
 }
 
 // Sets the role of a partition by the roster: an owner serves it, another member has its
@@ -129,7 +137,7 @@ static bool follow_role(struct shard *s, const struct roster *r, uint32_t space,
                leave(s, space, p);
     bool owner = r->owners[space][p] == me;
     if (owner && role == ROLE_BACKUP) {
-        touch(s, space, p); // clients have other versions of its rows from its last owner
+        begin_to_lead(s, space, p);
         s->chain->of[space][p].quiet_until = s->chain->granted_until;
         s->chain->quiet_until = s->chain->granted_until;
     }
@@ -361,7 +369,6 @@ void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,
 
 void chain_take(struct shard *s)
 {
-    s->chain->about = ABOUT_NONE; // the keys of the last request are not valid any more
     if (s->chain->follow_at <= s->now)
         chain_follow(s, member_roster(s->member));
     outlets_take(s);
@@ -404,7 +411,6 @@ bool chain_refuses(const struct shard *s, const struct shard_request *q, struct 
     case MSG_SAVE:
     case MSG_SAVE_TURN:
     case MSG_MARK:
-    case MSG_TICK:
         err_set(e, TUG_EUSAGE,
                 "%s is not possible in a cluster whose partitions have %u replicas",
                 wire_name(q->type), member_roster(s->member)->replicas);
@@ -416,11 +422,10 @@ bool chain_refuses(const struct shard *s, const struct shard_request *q, struct 
 
 int chain_check_table(const struct shard *s, const struct table_spec *spec, struct err *e)
 {
-    if (s->chain == NULL || (spec->mode == WIRE_ASYNC && spec->config.cold[0] == '\0'))
+    if (s->chain == NULL || spec->config.cold[0] == '\0')
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "table '%s' must be asynchronous and in memory, because partitions "
-                   "have %u replicas",
+                   "table '%s' must be in memory, because partitions have %u replicas",
                    spec->config.name, member_roster(s->member)->replicas);
 }
 
@@ -430,6 +435,15 @@ void chain_is_about(struct shard *s, enum chain_about about, enum wire_space spa
     s->chain->about = about;
     s->chain->space = space;
     s->chain->keys = keys;
+}
+
+enum outcome chain_is_about_all(struct shard *s)
+{
+    chain_is_about(s, ABOUT_ALL, WIRE_SPACE_SPARSE, NULL);
+    for (const struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        if (outlet_kept(&o->o) >= outlets_most(s))
+            return WANTS_MEMBER;
+    return GOES_ON;
 }
 
 static uint32_t count_outlets(const struct chain *c)
@@ -456,12 +470,36 @@ static bool answers_early(const struct shard *s, enum wire_space space,
                         member_id(s->member)) == 0);
 }
 
+// Returns the most needs that the answer can have.
+static size_t most_needs(const struct shard *s)
+{
+    const struct chain *c = s->chain;
+    switch (c->about) {
+    case ABOUT_KEYS:
+        return c->keys->n_runs + read_leases_most(c);
+    case ABOUT_ALL:
+        return (size_t)WIRE_SPACES << s->bits;
+    default:
+        return count_outlets(c);
+    }
+}
+
+// Adds the records of a partition that later members lack.
+static void need_records(struct shard *s, enum wire_space space, uint32_t partition,
+                         uint32_t *n)
+{
+    struct chain *c = s->chain;
+    const struct chain_place *p = &c->of[space][partition];
+    if (p->committed < p->applied && !answers_early(s, space, partition))
+        c->needs[(*n)++] = (struct gate_need){(uint64_t)space << 32 | partition,
+                                              p->applied};
+}
+
 // Finds what the answer needs and is not there yet. Returns 0 or TUG_ENOMEM.
 static int find_needs(struct shard *s, uint32_t *ret_n)
 {
     struct chain *c = s->chain;
-    size_t most = c->about == ABOUT_ALL ? count_outlets(c)
-                                        : c->keys->n_runs + read_leases_most(c);
+    size_t most = most_needs(s);
     *ret_n = 0;
     if (most > c->max_needs) {
         struct gate_need *needs = mem_realloc_array(c->needs, most, sizeof(*needs));
@@ -470,18 +508,17 @@ static int find_needs(struct shard *s, uint32_t *ret_n)
         c->needs = needs;
         c->max_needs = most;
     }
-    for (struct chain_outlet *o = c->outlets; c->about == ABOUT_ALL && o != NULL;
+    for (struct chain_outlet *o = c->outlets; c->about == ABOUT_TABLES && o != NULL;
          o = o->next)
         if (o->used < outlet_end(&o->o))
             c->needs[(*ret_n)++] = (struct gate_need){NEEDS_NODE | o->node,
                                                       outlet_end(&o->o)};
-    for (uint32_t i = 0; c->about == ABOUT_KEYS && i < c->keys->n_runs; i++) {
-        uint32_t partition = c->keys->runs[i].partition;
-        const struct chain_place *p = &c->of[c->space][partition];
-        if (p->committed < p->applied && !answers_early(s, c->space, partition))
-            c->needs[(*ret_n)++] = (struct gate_need){
-                (uint64_t)c->space << 32 | partition, p->applied};
-    }
+    for (uint32_t space = 0; c->about == ABOUT_ALL && space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < partitions(s); p++)
+            if (roles_of(&s->roles, (enum wire_space)space, p) == ROLE_HERE)
+                need_records(s, (enum wire_space)space, p, ret_n);
+    for (uint32_t i = 0; c->about == ABOUT_KEYS && i < c->keys->n_runs; i++)
+        need_records(s, c->space, c->keys->runs[i].partition, ret_n);
     if (c->about == ABOUT_KEYS)
         read_leases_find(s, c->space, c->keys, c->needs, ret_n);
     return 0;

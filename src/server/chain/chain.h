@@ -37,6 +37,7 @@
 #include "server/moves/record.h"
 #include "server/request.h"
 
+struct contribution;
 struct key_run;
 struct keys;
 struct push_values;
@@ -46,6 +47,7 @@ struct shard_table;
 struct source_link;
 struct store_push;
 struct stream;
+struct sync_group;
 struct table_spec;
 
 // The channel to a node.
@@ -119,8 +121,9 @@ struct chain_place {
     uint64_t quiet_until;
 };
 
-// The partitions on which the answer to the request that is being served depends.
-enum chain_about { ABOUT_NONE, ABOUT_KEYS, ABOUT_ALL };
+// The state on which the answer to the request that is being served depends: partitions with
+// some keys, all partitions that this shard leads, or all tables.
+enum chain_about { ABOUT_NONE, ABOUT_KEYS, ABOUT_ALL, ABOUT_TABLES };
 
 // The facts about a partition's chain, for a loop that becomes a member.
 struct chain_facts {
@@ -135,9 +138,10 @@ struct chain {
     struct gate_need *needs; // scratch
     size_t max_needs;
     // Scratch: the places of a record, the outlets to which they go, its runs of keys, and
-    // their keys.
+    // their keys; and a list of partitions.
     struct channel_place *notes;
     struct chain_outlet **routes;
+    uint32_t *list;
     struct key_run *runs;
     struct buf pushed;
     uint64_t epoch; // epoch of the last roster that was followed
@@ -173,6 +177,9 @@ void chain_drop_link(struct shard *s, van_link link);
 // request is served.
 void chain_is_about(struct shard *s, enum chain_about about, enum wire_space space,
                     const struct keys *keys);
+// Says that the answer depends on all partitions that this shard leads. Returns GOES_ON, or
+// WANTS_MEMBER if the request must wait because a next member is behind.
+enum outcome chain_is_about_all(struct shard *s);
 // Keeps the answer until it may be sent, and returns true; returns false if it may be
 // sent at once. Takes over the memory of `release`, or refuses the request.
 bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
@@ -220,6 +227,32 @@ void chain_note_places(struct shard *s, enum record_kind kind, enum wire_space s
                        size_t n_common);
 // Called when a table was made. Returns 0 or TUG_ENOMEM.
 int chain_note_table(struct shard *s, const struct shard_table *t);
+// These functions begin a record, and give a partition's next position to its next place,
+// which has n items.
+struct channel_record notes_begin(const struct shard *s, enum record_kind kind,
+                                  enum wire_space space);
+void notes_place(struct shard *s, struct channel_record *r, uint32_t partition,
+                 uint32_t n);
+
+// Defined in clock_records.c: append records of clocks. Return 0 or TUG_ENOMEM, after
+// which the request can be served again.
+
+int chain_note_tick(struct shard *s, const struct shard_table *t, uint64_t session,
+                    uint64_t request, uint64_t clock, struct err *e);
+int chain_note_step(struct shard *s, uint64_t session, uint64_t steps, struct err *e);
+
+// Defined in batches.c: append records of synchronous batches. Room is reserved first.
+
+// The groups that take the part are marked (sync_group.takes).
+int chain_reserve_part(struct shard *s, const struct shard_table *t, const struct keys *k,
+                       struct err *e);
+void chain_note_part(struct shard *s, const struct shard_table *t,
+                     const struct msg_push *m, const struct contribution *c);
+// The group's next batch was applied in its partitions in [from, to).
+int chain_reserve_batch(struct shard *s, const struct shard_table *t,
+                        const struct sync_group *g, struct err *e);
+void chain_note_batch(struct shard *s, const struct shard_table *t,
+                      const struct sync_group *g, uint32_t from, uint32_t to);
 
 // Defined in places.c. A route returns the outlet to which place i of a record goes; NULL:
 // to none.
@@ -230,12 +263,15 @@ typedef struct chain_outlet *(*places_route)(struct shard *s,
 // The route to the next members of the places.
 struct chain_outlet *places_next(struct shard *s, const struct channel_record *r,
                                  uint32_t i, const void *ctx);
-// Making room: places_clear, places_count for each record, and places_reserve, which returns
-// 0 or TUG_ENOMEM. Then places_append cannot fail: it appends the places of a record to
-// their outlets, one record to each outlet.
+// Making room: places_clear, places_count for each record or places_want for each of its
+// places (`one` is a record of this place alone), and places_reserve, which returns 0 or
+// TUG_ENOMEM. Then places_append cannot fail: it appends the places of a record to their
+// outlets, one record to each outlet.
 void places_clear(struct shard *s);
 void places_count(struct shard *s, const struct channel_record *r, places_route to,
                   const void *ctx);
+void places_want(struct shard *s, enum wire_space space, uint32_t partition,
+                 const struct channel_record *one);
 int places_reserve(struct shard *s);
 void places_append(struct shard *s, const struct channel_record *r, places_route to,
                    const void *ctx);

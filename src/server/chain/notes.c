@@ -11,16 +11,15 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-static struct channel_record record_of(const struct shard *s, enum record_kind kind,
-                                       enum wire_space space)
+struct channel_record notes_begin(const struct shard *s, enum record_kind kind,
+                                  enum wire_space space)
 {
     return (struct channel_record){
         .kind = kind, .space = space, .bits = s->bits, .places = s->chain->notes};
 }
 
-// Gives a partition's next position to the next place of the record.
-static void add_place(struct shard *s, struct channel_record *r, uint32_t partition,
-                      uint32_t n)
+void notes_place(struct shard *s, struct channel_record *r, uint32_t partition,
+                 uint32_t n)
 {
     struct chain_place *p = &s->chain->of[r->space][partition];
     assert(r->n_places >> s->bits == 0);
@@ -41,10 +40,8 @@ int chain_reserve(struct shard *s, const struct shard_table *t, const struct key
                                  .each = {sizeof(uint64_t), v->width * sizeof(float)}};
     places_clear(s);
     for (uint32_t i = 0; i < k->n_runs; i++) {
-        struct chain_outlet *o = s->chain->of[t->spec.space][k->runs[i].partition].next;
         one.n_items = k->runs[i + 1].begin - k->runs[i].begin;
-        if (o != NULL)
-            o->more += channel_bytes(&one);
+        places_want(s, t->spec.space, k->runs[i].partition, &one);
     }
     return places_reserve(s) == 0 ? 0
                                   : err_nomem(e, "the records of a push for replicas");
@@ -55,10 +52,10 @@ void chain_note(struct shard *s, const struct shard_table *t, const struct keys 
                 size_t n)
 {
     char common[RECORDS_PUSH_COMMON];
-    struct channel_record r = record_of(s, RECORD_PUSH, t->spec.space);
+    struct channel_record r = notes_begin(s, RECORD_PUSH, t->spec.space);
     uint32_t begin = k->runs[first].begin;
     for (uint32_t i = first; i < k->n_runs && k->runs[i].begin - begin < n; i++)
-        add_place(s, &r, k->runs[i].partition, k->runs[i + 1].begin - k->runs[i].begin);
+        notes_place(s, &r, k->runs[i].partition, k->runs[i + 1].begin - k->runs[i].begin);
     records_write_push(t, m, p, common);
     r.common = common;
     r.n_common = sizeof(common);
@@ -87,14 +84,12 @@ static void each_place(struct shard *s, struct channel_record *r,
 
 static void count_place(struct shard *s, struct channel_record *r, uint32_t partition)
 {
-    struct chain_outlet *o = s->chain->of[r->space][partition].next;
-    if (o != NULL)
-        o->more += channel_bytes(r);
+    places_want(s, r->space, partition, r);
 }
 
 static void note_place(struct shard *s, struct channel_record *r, uint32_t partition)
 {
-    add_place(s, r, partition, 0);
+    notes_place(s, r, partition, 0);
 }
 
 int chain_reserve_places(struct shard *s, enum wire_space space,
@@ -115,7 +110,7 @@ void chain_note_places(struct shard *s, enum record_kind kind, enum wire_space s
 {
     if (s->chain == NULL)
         return;
-    struct channel_record r = record_of(s, kind, space);
+    struct channel_record r = notes_begin(s, kind, space);
     r.common = common;
     r.n_common = n_common;
     each_place(s, &r, partitions, n, note_place);

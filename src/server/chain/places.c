@@ -44,6 +44,15 @@ static struct channel_record part_of(const struct channel_record *r,
     return part;
 }
 
+// Counts a record of one place, which may go with other places.
+void places_want(struct shard *s, enum wire_space space, uint32_t partition,
+                 const struct channel_record *one)
+{
+    struct chain_outlet *o = s->chain->of[space][partition].next;
+    if (o != NULL)
+        o->more += channel_bytes(one);
+}
+
 void places_count(struct shard *s, const struct channel_record *r, places_route to,
                   const void *ctx)
 {

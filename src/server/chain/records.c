@@ -14,26 +14,21 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// The session and the identity of a push, by which a repeat is found if this loop serves
-// the partition later.
-struct notes {
-    uint64_t session, number, pass, piece, table, group, low;
-};
-enum { NOTES = sizeof(struct notes) / sizeof(uint64_t) };
-
-static_assert(sizeof(struct notes) + PARTITION_PUSH_HEAD == RECORDS_PUSH_COMMON,
-              "the common content of a push");
+struct record_notes records_notes(const struct shard_table *t, const struct msg_push *m)
+{
+    return (struct record_notes){.session = m->session,
+                                 .number = m->number,
+                                 .pass = m->id_pass,
+                                 .piece = m->id_piece,
+                                 .table = t->spec.id,
+                                 .group = m->id_group,
+                                 .low = m->id_low};
+}
 
 void records_write_push(const struct shard_table *t, const struct msg_push *m,
                         const struct store_push *p, char *to)
 {
-    struct notes x = {.session = m->session,
-                      .number = m->number,
-                      .pass = m->id_pass,
-                      .piece = m->id_piece,
-                      .table = t->spec.id,
-                      .group = m->id_group,
-                      .low = m->id_low};
+    const struct record_notes x = records_notes(t, m);
     memcpy(to, &x, sizeof(x));
     partition_write_head(t, p, 0, to + sizeof(x));
 }
@@ -45,11 +40,12 @@ int records_add_table(const struct shard_table *t, struct buf *to)
     return stream_add(to, t->config.data, t->config.len);
 }
 
-// Begins to record the push as applied. All numbers that are too far below this one are
-// acknowledged, because the primary has accepted the push: so the session's mark can be
-// raised, and the number is never beyond the window.
-static int begin_note(struct shard *s, enum wire_space space, const struct notes *x,
-                      struct retries_push *ret, struct err *e)
+// All numbers that are too far below this one are acknowledged, because the primary has
+// accepted the push: so the session's mark can be raised, and the number is never beyond
+// the window.
+int records_begin_note(struct shard *s, struct retries *r, enum wire_space space,
+                       const struct record_notes *x, struct retries_push *ret,
+                       struct err *e)
 {
     const struct retries_id id = {.pass = x->pass,
                                   .piece = x->piece,
@@ -58,11 +54,15 @@ static int begin_note(struct shard *s, enum wire_space space, const struct notes
                                   .low = (uint32_t)x->low};
     uint64_t low = x->number >= SHARD_WINDOW ? x->number + 1 - SHARD_WINDOW : 0;
     *ret = (struct retries_push){0};
-    // A shard that has forgotten a session must not remember it again.
-    if (roster_session_over(member_roster(s->member), x->session) ||
-        bug_in(s->o.member.bugs, WITHOUT_RECORD_REPEATS))
+    if (x->session == 0 || x->number == UINT64_MAX)
+        return stream_damaged(e);
+    if (bug_in(s->o.member.bugs, WITHOUT_RECORD_REPEATS))
         return 0;
-    return retries_begin(s->applied, x->session, x->number, low, space, &id, ret, e);
+    // A shard that has forgotten a session must not remember it again. But another worker may
+    // repeat the pushes of a dead one.
+    if (roster_session_over(member_roster(s->member), x->session))
+        return retries_begin_identity(r, space, &id, ret, e);
+    return retries_begin(r, x->session, x->number, low, space, &id, ret, e);
 }
 
 bool records_applies(const struct shard *s, const struct channel_record *r, uint32_t i)
@@ -115,22 +115,20 @@ static int apply_push(struct shard *s, const struct channel_record *r, uint32_t 
 {
     struct retries_push known;
     struct partition_push push;
-    struct notes notes;
+    struct record_notes notes;
     struct keys k;
     const float *values = (const void *)r->items[1];
     size_t done;
     if (r->n_common != RECORDS_PUSH_COMMON)
         return stream_damaged(e);
     memcpy(&notes, r->common, sizeof(notes));
-    if (notes.session == 0 || notes.number == UINT64_MAX)
-        return stream_damaged(e);
     TRY(partition_read_head(s, r->space, r->common + sizeof(notes), &push, e));
     if (r->n_items > KEYS_MAX || r->each[0] != sizeof(*k.key) ||
         r->each[1] != push.width * sizeof(*values))
         return stream_damaged(e);
     if (!make_runs(s, r, &k))
         TRY(gather(s, r, &k, &values, e));
-    TRY(begin_note(s, r->space, &notes, &known, e));
+    TRY(records_begin_note(s, s->applied, r->space, &notes, &known, e));
     int rc = partition_put_keys(s, &push, &k, values, &done, e);
     uint32_t n = 0;
     for (; n < k.n_runs && k.runs[n + 1].begin <= done; n++)
@@ -164,8 +162,21 @@ int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret
                   struct err *e)
 {
     *ret_n = 0;
-    return r->kind == RECORD_PUSH     ? apply_push(s, r, ret_n, e)
-           : r->kind == RECORD_TABLE  ? apply_table(s, r, e)
-           : r->kind == RECORD_REFILL ? refuse_refill(r, e)
-                                      : stream_damaged(e);
+    switch (r->kind) {
+    case RECORD_PUSH:
+        return apply_push(s, r, ret_n, e);
+    case RECORD_TABLE:
+        return apply_table(s, r, e);
+    case RECORD_TICK:
+    case RECORD_STEP:
+        return records_apply_clock(s, r, ret_n, e);
+    case RECORD_PART:
+        return records_apply_part(s, r, ret_n, e);
+    case RECORD_BATCH:
+        return records_apply_batch(s, r, ret_n, e);
+    case RECORD_REFILL:
+        return refuse_refill(r, e);
+    default:
+        return stream_damaged(e);
+    }
 }

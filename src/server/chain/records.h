@@ -8,12 +8,26 @@
 #include "server/moves/record.h"
 
 struct msg_push;
+struct retries;
+struct retries_push;
 struct shard;
 struct shard_table;
 struct store_push;
 
+// The session and the identity of a push, by which a repeat is found if another member
+// serves the partition later.
+struct record_notes {
+    uint64_t session, number, pass, piece, table, group, low;
+};
+
 // Bytes of the common content of a push.
-#define RECORDS_PUSH_COMMON (7 * sizeof(uint64_t) + PARTITION_PUSH_HEAD)
+#define RECORDS_PUSH_COMMON (sizeof(struct record_notes) + PARTITION_PUSH_HEAD)
+
+struct record_notes records_notes(const struct shard_table *t, const struct msg_push *m);
+// Checks the notes, and begins to record the push as applied.
+int records_begin_note(struct shard *s, struct retries *r, enum wire_space space,
+                       const struct record_notes *x, struct retries_push *ret,
+                       struct err *e);
 
 // Writes the common content of the record of push m, which was applied.
 void records_write_push(const struct shard_table *t, const struct msg_push *m,
@@ -28,5 +42,14 @@ bool records_applies(const struct shard *s, const struct channel_record *r, uint
 // *ret_n of these places were applied, the first ones.
 int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
                   struct err *e);
+
+// Defined in clock_records.c and batches.c: apply records of their kinds, with *ret_n 0 at
+// first.
+int records_apply_clock(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
+                        struct err *e);
+int records_apply_part(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
+                       struct err *e);
+int records_apply_batch(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
+                        struct err *e);
 
 #endif

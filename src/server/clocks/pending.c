@@ -427,7 +427,9 @@ static void refuse_late(struct shard *s, const struct pending *h)
     if (t == NULL) {
         err_set(&e, TUG_EIO, "%s has not come for %llu s",
                 h->wants == WANTS_ROSTER ? "the scheduler's newer placement"
-                                         : "the end of an earlier save",
+                : h->wants == WANTS_MEMBER
+                    ? "an acknowledgement of replicas that are behind"
+                    : "the end of an earlier save",
                 seconds);
     } else {
         const struct err *why = name_missing(s, t, h, f.clock, &whom);

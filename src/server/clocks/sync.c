@@ -258,7 +258,9 @@ int contribution_make(struct shard *s, const struct contribution *like,
     c->refs = 1;
     uint64_t bytes = sizeof(*c) + 2 * sizeof(struct key_run) +
                      (uint64_t)c->n * (width * sizeof(float) + sizeof(uint64_t));
-    int rc = contribution_count(s, c, bytes, 0, false, e);
+    // A backup does not count the parts that it keeps: the owner has counted them. Two
+    // loops that are backups of each other would otherwise both wait for room.
+    int rc = s->chain != NULL ? 0 : contribution_count(s, c, bytes, 0, false, e);
     if (rc == 0 && copy_keys(c, like, partition, width) != 0)
         rc = err_nomem(e, "a part of a batch");
     if (rc != 0)
@@ -268,19 +270,38 @@ int contribution_make(struct shard *s, const struct contribution *like,
     return rc;
 }
 
-static void apply_next(struct shard *s, struct shard_table *t, struct sync_group *g)
+void sync_end_batch(struct shard *s, struct sync_group *g)
 {
     struct sync_batch *b = sync_clock_next(&g->clock);
-    assert(t->spec.mode == WIRE_SYNC);
-    if (sync_apply_batch(s, t, g) != 0)
+    for (uint32_t i = 0; i < b->n; i++)
+        contribution_drop(s, b->parts[i].what);
+    sync_clock_advance(&g->clock);
+}
+
+// Applies the group's next batch, and tells the backups in which partitions it was applied.
+static int apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g)
+{
+    if (__builtin_expect(s->chain == NULL, true))
+        return sync_apply_batch(s, t, g);
+    bool common = g == &t->sync;
+    uint32_t from = common ? t->n_applied : 0;
+    TRY(chain_reserve_batch(s, t, g, &t->stuck));
+    int rc = sync_apply_batch(s, t, g);
+    uint32_t to = rc == 0 ? (uint32_t)1 << s->bits : common ? t->n_applied : 0;
+    chain_note_batch(s, t, g, from, to);
+    return rc;
+}
+
+static void apply_next(struct shard *s, struct shard_table *t, struct sync_group *g)
+{
+    assert(t->spec.mode == WIRE_SYNC && !g->backup);
+    if (apply_batch(s, t, g) != 0)
         return;
     // a save may only begin between two batches
     assert(t->n_applied == 0 || g != &t->sync);
     if (g == sync_first(t))
-        t->figures.examples += sync_examples(b);
-    for (uint32_t i = 0; i < b->n; i++)
-        contribution_drop(s, b->parts[i].what);
-    sync_clock_advance(&g->clock);
+        t->figures.examples += sync_examples(sync_clock_next(&g->clock));
+    sync_end_batch(s, g);
     pending_batch_applied(s, t);
     saves_look(s);
 }
@@ -303,7 +324,7 @@ bool sync_in_vain(const struct shard_table *t)
 static bool some_complete(const struct shard_table *t)
 {
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
-        if (sync_clock_complete(&g->clock))
+        if (!g->backup && sync_clock_complete(&g->clock))
             return true;
     return false;
 }
@@ -315,7 +336,7 @@ void sync_apply(struct shard *s, struct shard_table *t)
     t->stuck.code = 0;
     t->full = false;
     for (struct sync_group *g = sync_first(t); g != NULL; g = g->next)
-        while (t->stuck.code == 0 && sync_clock_complete(&g->clock) &&
+        while (t->stuck.code == 0 && !g->backup && sync_clock_complete(&g->clock) &&
                !must_stop(s, t, g))
             apply_next(s, t, g);
     sync_join(s, t);
@@ -369,8 +390,8 @@ static bool lacks(const struct shard_table *t, const struct sync_group *g,
     return runs > 0 ? applied < runs : !sync_is_idle(t, g);
 }
 
-// Checks that every group that has not received the push yet can take it. Returns the
-// number of these groups and the first one.
+// Checks that every group that has not received the push yet can take it, and marks these
+// groups. *ret_first is the first one.
 static int look_for_groups(struct shard *s, struct shard_table *t,
                            const struct msg_push *m, const struct keys *k,
                            const struct retries_push *known, uint64_t bytes,
@@ -378,7 +399,8 @@ static int look_for_groups(struct shard *s, struct shard_table *t,
 {
     *ret_first = NULL;
     for (struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
-        if (!lacks(t, g, m, k, known))
+        g->takes = lacks(t, g, m, k, known);
+        if (!g->takes)
             continue;
         if (m->clock == g->clock.next)
             TRY(check_batch_fits(s, t, g, m, bytes, e));
@@ -428,13 +450,17 @@ static int sync_take(struct shard *s, struct shard_request *q, struct shard_tabl
         t->figures.repeats++;
         return 0;
     }
+    if (__builtin_expect(s->chain != NULL, false))
+        TRY(chain_reserve_part(s, t, k, e));
     int rc = contribution_take(s, q, first, k, v, &c, e);
     if (rc != 0) {
         contribution_free(s, c);
         return rc;
     }
+    if (__builtin_expect(s->chain != NULL, false))
+        chain_note_part(s, t, m, c);
     for (struct sync_group *g = first; g != NULL; g = g->next)
-        if (lacks(t, g, m, k, &known))
+        if (g->takes)
             give_to_group(s, g, m, c, bytes);
     for (uint32_t r = 0; r < k->n_runs; r++)
         retries_note(&known, k->runs[r].partition);
@@ -449,6 +475,9 @@ enum outcome sync_push(struct shard *s, struct shard_request *q, struct shard_ta
     const struct msg_push *m = &q->m->push;
     struct err e = {0};
     int rc = sync_clock_check(m->clock, m->micro, m->micros, &e);
+    // The part is also about partitions without keys of the push.
+    if (__builtin_expect(s->chain != NULL, false) && chain_is_about_all(s) != GOES_ON)
+        return WANTS_MEMBER;
     t->fixed_keys |= (m->flags & WIRE_KEYS_ONLY) != 0;
     if (rc == 0 && (m->flags & WIRE_ALSO_PULL))
         rc = err_set(&e, TUG_EUSAGE,

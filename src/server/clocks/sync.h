@@ -9,6 +9,7 @@
 
 struct shard;
 struct shard_table;
+struct sync_group;
 
 // A push that waits for its batch to be complete.
 struct contribution {
@@ -40,6 +41,8 @@ void sync_apply(struct shard *s, struct shard_table *t);
 // Returns whether the next batch cannot be applied even by a retry: its sum would make a
 // row infinite, or --memory has no room for its rows or for one of its parts.
 bool sync_in_vain(const struct shard_table *t);
+// Drops the parts of the group's next batch, which was applied.
+void sync_end_batch(struct shard *s, struct sync_group *g);
 enum outcome sync_push(struct shard *s, struct shard_request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
 void sync_close(struct shard *s, struct shard_table *t);

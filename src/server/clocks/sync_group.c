@@ -59,7 +59,7 @@ uint64_t sync_most(const struct shard_table *t)
 {
     uint64_t most = 0;
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
-        if (g->clock.next > most)
+        if (!g->backup && g->clock.next > most)
             most = g->clock.next;
     return most;
 }
@@ -171,6 +171,13 @@ static bool is_mine(const struct shard *s, const struct shard_table *t,
     return owners != NULL && owners[partition] == member_id(s->member);
 }
 
+static void follow_owner(const struct shard *s, const struct shard_table *t,
+                         struct sync_group *g)
+{
+    g->away = !is_mine(s, t, g->partition);
+    g->backup = g->away && s->chain != NULL;
+}
+
 static void look_for_common(struct shard *s, struct shard_table *t)
 {
     t->sync_empty = is_empty(s, t);
@@ -204,7 +211,7 @@ void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g)
     assert(t->groups != NULL && t->groups[g->partition] == NULL);
     t->groups[g->partition] = g;
     t->sync_moved = true;
-    g->away = !is_mine(s, t, g->partition);
+    follow_owner(s, t, g);
     g->next = t->sync.next;
     t->sync.next = g;
     look_for_common(s, t);
@@ -231,7 +238,7 @@ static int split(struct shard *s, struct shard_table *t, uint32_t partition)
         g->clock.open[g->clock.next++ % SHARD_MAX_CLOCKS] = (struct sync_batch){0};
     g->begun = t->sync.begun && !applied;
     g->told = t->sync.told && (!t->fixed_keys || sync_has_keys(t, partition));
-    g->away = true;
+    follow_owner(s, t, g);
     for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
         if (!g->told)
             g->clock.open[i] = (struct sync_batch){0};
@@ -251,7 +258,7 @@ int sync_own(struct shard *s, struct shard_table *t)
         return 0;
     t->sync_split = true;
     for (struct sync_group *g = t->sync.next; g != NULL; g = g->next)
-        g->away = !is_mine(s, t, g->partition);
+        follow_owner(s, t, g);
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
         if (sync_is_common(t, p) && !is_mine(s, t, p))
             TRY(split(s, t, p));

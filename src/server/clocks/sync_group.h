@@ -37,6 +37,10 @@ struct sync_group {
     // opposite case (the partition belongs to this shard, but its rows are not here)
     // pushes wait (moves/roles.h).
     bool away;
+    // The group is away, and partitions have replicas: the owner's records say what
+    // happens to its batches (sync_backup.h).
+    bool backup;
+    bool takes; // scratch: the group takes the part that has arrived
     struct sync_group *next;
 };
 
@@ -63,6 +67,12 @@ bool sync_is_ahead(const struct shard_table *t, uint64_t clock);
 int sync_group_get(const struct shard_table *t, uint32_t partition, struct buf *to);
 int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
                    struct stream *x, struct sync_group **ret, struct err *e);
+// Checks a part of a batch that another shard has sent, as a push with this part would be
+// checked: n keys of the partition, and their values.
+int sync_group_check_part(struct shard *s, const struct shard_table *t,
+                          uint32_t partition, float rate, float pass,
+                          const uint64_t *keys, const float *values, uint32_t n,
+                          struct err *e);
 void sync_group_free(struct shard *s, struct sync_group *g); // NULL is fine
 // Reserves the memory that the table needs for the group of a partition that arrives.
 int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);

@@ -112,23 +112,21 @@ static bool are_of(const struct shard_table *t, uint32_t partition, const uint64
     return true;
 }
 
-// Checks a part of a batch that arrives with its partition, as a push with this
-// part would be checked.
-static int check_part(struct shard *s, const struct shard_table *t, uint32_t partition,
-                      const struct part_head *h, const uint64_t *keys,
-                      const float *values, struct err *e)
+int sync_group_check_part(struct shard *s, const struct shard_table *t,
+                          uint32_t partition, float rate, float pass,
+                          const uint64_t *keys, const float *values, uint32_t n,
+                          struct err *e)
 {
-    uint32_t n = (uint32_t)h->n;
     struct key_run runs[2] = {{partition, 0}, {UINT32_MAX, n}};
     struct keys k = {.key = keys, .n = n, .runs = runs, .n_runs = n > 0, .longest = n};
     struct push_values v = {.op = WIRE_GRADIENT,
                             .data = values,
                             .width = t->spec.accessor.push_width,
-                            .rate = h->rate,
-                            .pass = h->pass};
+                            .rate = rate,
+                            .pass = pass};
     if (n == 0)
         k.runs = runs + 1;
-    if (!isfinite(h->rate) || !isfinite(h->pass) || !are_of(t, partition, keys, n))
+    if (!isfinite(rate) || !isfinite(pass) || !are_of(t, partition, keys, n))
         return stream_damaged(e);
     return push_check(s, t, &k, &v, e);
 }
@@ -153,7 +151,8 @@ static int put_part(struct shard *s, struct shard_table *t, struct sync_group *g
     const float *values = stream_take(x, h->n, width * sizeof(*values));
     if (keys == NULL || values == NULL)
         return stream_damaged(e);
-    TRY(check_part(s, t, g->partition, h, keys, values, e));
+    TRY(sync_group_check_part(s, t, g->partition, h->rate, h->pass, keys, values,
+                              (uint32_t)h->n, e));
     like = (struct contribution){.n = (uint32_t)h->n,
                                  .keys = (uint64_t *)(uintptr_t)keys,
                                  .values = values,

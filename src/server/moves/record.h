@@ -16,7 +16,12 @@ enum record_kind {
     RECORD_SLICE,   // a table's number, and a slice of its rows
     RECORD_REMOVED, // a table's number, and keys of rows that were removed after they had
                     // been copied
-    RECORD_TABLE,   // a table was made (server/chain)
+    // Only in server/chain:
+    RECORD_TABLE, // a table was made
+    RECORD_TICK,  // a tick of a worker in an ssp table
+    RECORD_STEP,  // the steps of a session
+    RECORD_PART,  // a part of a synchronous batch
+    RECORD_BATCH, // a synchronous batch was applied
     // Rows have changed in a way for which there is no record: a replica leaves its chain,
     // and is filled again. The content is a sentence with the reason.
     RECORD_REFILL,

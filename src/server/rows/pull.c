@@ -205,7 +205,7 @@ static bool wants_batch(const struct shard_table *t, uint64_t clock, const struc
 static bool index_before(struct shard_table *t, uint64_t clock, bool *ret_before)
 {
     for (struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
-        if (clock == 0 || clock + 1 != g->clock.next)
+        if (g->backup || clock == 0 || clock + 1 != g->clock.next)
             continue;
         *ret_before = true;
         if (!previous_index(&g->before))

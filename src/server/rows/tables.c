@@ -261,7 +261,7 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
     if (outcome != GOES_ON)
         return outcome;
     if (s->chain != NULL)
-        chain_is_about(s, ABOUT_ALL, WIRE_SPACE_SPARSE, NULL);
+        chain_is_about(s, ABOUT_TABLES, WIRE_SPACE_SPARSE, NULL);
     if (tables_make(s, &q->m->table, &e) == 0)
         shard_ok(s, q, 0);
     else
@@ -452,6 +452,8 @@ enum outcome tick_serve(struct shard *s, struct shard_request *q)
     struct err e = {0};
     const struct msg_tick *m = &q->m->tick;
     enum outcome outcome = place_check_all(s, q, m->epoch);
+    if (outcome == GOES_ON && s->chain != NULL)
+        outcome = chain_is_about_all(s);
     if (outcome != GOES_ON)
         return outcome;
     struct shard_table *t = tables_find(s, m->table, &e);
@@ -462,6 +464,8 @@ enum outcome tick_serve(struct shard *s, struct shard_request *q)
                 t->spec.config.name);
     else if (t != NULL && ssp_clock_tick(&t->ssp, m->session, q->id, m->clock) != 0)
         err_nomem(&e, "the workers of a table");
+    else if (t != NULL && s->chain != NULL)
+        chain_note_tick(s, t, m->session, q->id, m->clock, &e);
     if (e.code != 0) {
         shard_refuse(s, q, &e);
         return ANSWERED;
@@ -528,6 +532,8 @@ enum outcome step_serve(struct shard *s, struct shard_request *q)
     char name[ROSTER_NAME_MAX];
     struct err e = {0};
     enum outcome outcome = place_check_all(s, q, m->epoch);
+    if (outcome == GOES_ON && s->chain != NULL)
+        outcome = chain_is_about_all(s);
     if (outcome != GOES_ON)
         return outcome;
     if (q->peer->session == 0)
@@ -541,11 +547,14 @@ enum outcome step_serve(struct shard *s, struct shard_request *q)
                 (unsigned long long)WIRE_STEPS_MAX);
     else if (step_clock_set(&s->steps, m->session, m->steps) != 0)
         err_nomem(&e, "the steps of a session");
+    else
+        step_clock_reach(&s->steps, m->least);
+    if (e.code == 0 && s->chain != NULL)
+        chain_note_step(s, m->session, m->steps, &e);
     if (e.code != 0) {
         shard_refuse(s, q, &e);
         return ANSWERED;
     }
-    step_clock_reach(&s->steps, m->least);
     tables_set_step(s);
     shard_ok(s, q, step_clock_sum(&s->steps));
     return ANSWERED;
