@@ -106,6 +106,10 @@ struct request_kind {
     bool anyone_knows;
     bool of_partition; // the request is about a partition, not keys (slice_cut_partition)
     bool holds;        // no partition may change its owner while the request is open
+    // Called when the placement has changed. If it does not return 0, the request fails
+    // with the error in its `why`.
+    int (*placed)(struct request *r);
+    bool lets_dead_be; // loops that have died need not answer
 };
 
 // The arguments before the dots are required for each kind.

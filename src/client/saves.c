@@ -106,7 +106,8 @@ client_ts client_save(struct client *c, const struct client_save *s,
         save_free(w);
         return 0;
     }
-    if (w->message.roster == 0)
+    // The loops compare `owners` with a roster that is as new as this client's.
+    if (w->message.roster < member_roster(c->member)->version)
         w->message.roster = member_roster(c->member)->version;
     return save_begins(c, w, e);
 }
@@ -118,7 +119,7 @@ static void save_end_ended(struct request *r)
 }
 
 REQUEST_KIND(save_end, "the end of a save", MSG_SAVE_END, MSG_OK, slice_cut_everywhere,
-             .ended = save_end_ended);
+             .ended = save_end_ended, .lets_dead_be = true);
 
 client_ts client_save_end(struct client *c, uint64_t id, bool committed,
                           uint64_t checksum, struct err *e)
@@ -248,6 +249,21 @@ static int add_file(struct save_manifest *m, uint32_t partition_bits,
     return t != NULL ? save_add_file(t, name, &info, e) : e->code;
 }
 
+// With replicas, partitions get other owners when a server dies. Then some rows may be in no
+// file, or in two.
+static int save_placed(struct request *r)
+{
+    struct save_wanted *w = r->own;
+    const struct roster *x = member_roster(r->client->member);
+    uint64_t owners = x->replicas > 1 ? roster_owners_sum(x) : 0;
+    if (w->message.owners == 0 || w->message.owners == owners)
+        return 0;
+    return err_because(&r->why, TUG_EIO, REASON_SAVE_AGAIN, 0,
+                       "save %llu was given up, because other servers lead partitions "
+                       "than when it began; it must be made again",
+                       (unsigned long long)w->message.save);
+}
+
 static int begin_writing(struct request *r)
 {
     struct save_wanted *w = r->own;
@@ -259,7 +275,9 @@ static int begin_writing(struct request *r)
 
 static int begin_save(struct request *r)
 {
-    const struct save_wanted *w = r->own;
+    struct save_wanted *w = r->own;
+    const struct roster *x = member_roster(r->client->member);
+    w->message.owners = x->replicas > 1 ? roster_owners_sum(x) : 0;
     return bug_in(r->client->o.member.bugs, WITHOUT_TURNS) && !w->only_turn
                ? begin_writing(r)
                : slice_cut_first(r);
@@ -332,7 +350,7 @@ static void save_ended(struct request *r)
 
 REQUEST_KIND(save, "a save", MSG_SAVE_TURN, MSG_OK, begin_save, .take = take_saved,
              .answered = save_answered, .ended = save_ended, .free = save_free,
-             .takes_long = true, .holds = true);
+             .placed = save_placed, .takes_long = true, .holds = true);
 
 // ---------------------------------------------------------------- paths below roots
 

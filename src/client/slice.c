@@ -384,12 +384,38 @@ static void cut_again(struct request *r)
     request_end(r, e.code, &e);
 }
 
+static bool is_dead(const struct peer *p)
+{
+    const struct roster_node *n = roster_find(member_roster(p->client->member), p->node);
+    return n == NULL || !n->alive;
+}
+
+// Counts the slices for loops that have died as answered.
+static void let_dead_be(struct request *r)
+{
+    for (struct slice *s = r->slices, *more; s != NULL && r->state == REQUEST_OPEN;
+         s = more) {
+        more = s->next;
+        if (is_dead(s->peer))
+            slice_answered(s);
+    }
+}
+
 void slice_replace_all(struct client *c, uint64_t now)
 {
     for (struct request *r = c->first, *next; r != NULL; r = next) {
         next = r->behind;
         if (r->state != REQUEST_OPEN || r->spec == NULL)
             continue;
+        if (r->kind->placed != NULL && r->kind->placed(r) != 0) {
+            struct err why = r->why;
+            request_end(r, why.code, &why);
+            continue;
+        }
+        if (r->kind->lets_dead_be) {
+            let_dead_be(r);
+            continue;
+        }
         if (r->whole) {
             cut_again(r);
             continue;

@@ -372,6 +372,14 @@ int roster_check_next(const struct roster *before, const struct roster *r, struc
     return 0;
 }
 
+uint64_t roster_owners_sum(const struct roster *r)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < WIRE_SPACES; i++)
+        sum = hash_bytes(r->owners[i], roster_partitions(r) * sizeof(*r->owners[i]), sum);
+    return sum != 0 ? sum : 1;
+}
+
 uint32_t roster_chain(const struct roster *r, enum wire_space space, uint32_t partition,
                       uint32_t ret[ROSTER_MAX_CHAIN])
 {

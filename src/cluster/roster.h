@@ -104,6 +104,10 @@ const struct roster_node *roster_find(const struct roster *r, uint32_t id);
 const struct roster_move *roster_move_of(const struct roster *r, enum wire_space space,
                                          uint32_t partition);
 
+// Returns a checksum of the owners of all partitions, which is not 0. The epoch must not be
+// 0.
+uint64_t roster_owners_sum(const struct roster *r);
+
 // The members of a partition's chain are its owner and then its backups; the epoch must
 // not be 0. Without replicas the owner is the only member.
 //

@@ -124,11 +124,8 @@ static bool is_link(const char *path)
 
 // Removes a save, beginning with its manifest: files without a manifest are not a save.
 // If files remain, the next commits try to remove them.
-void save_remove(const char *dir, uint32_t number)
+static void remove_at(const char *path)
 {
-    char path[FILE_PATH_MAX];
-    if (save_path(path, dir, number, NULL) != 0)
-        return;
     DIR *d = file_open_real_dir(path);
     if (d == NULL && !is_link(path))
         return;
@@ -139,6 +136,23 @@ void save_remove(const char *dir, uint32_t number)
     if (d != NULL)
         closedir(d);
     (void)disk_remove(path);
+}
+
+void save_remove(const char *dir, uint32_t number)
+{
+    char path[FILE_PATH_MAX];
+    if (save_path(path, dir, number, NULL) == 0)
+        remove_at(path);
+}
+
+int save_empty(const char *path, struct save_manifest *m, struct err *e)
+{
+    remove_at(path);
+    for (size_t i = 0; i < m->n_tables; i++)
+        mem_free(m->tables[i].files);
+    m->n_tables = 0;
+    m->step = m->published = 0;
+    return file_make_dir(path, e);
 }
 
 // A save that was found in a directory.

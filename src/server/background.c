@@ -61,7 +61,7 @@ void background_publish(struct shard *s, struct shard_table *t)
     assert(background_free(t));
     // A move that went on would lose the notes of published rows.
     if (t->spec.config.deltas || accessor_has_lifecycle(&t->spec.accessor))
-        moves_break(s, t->spec.space, "a save ended");
+        moves_break_led(s, t->spec.space, "a save ended");
     t->turn = (struct turn){.on = true};
     t->work = true;
     background_wake(s);
@@ -85,7 +85,7 @@ static int begin_walk(struct shard *s, struct shard_table *t,
                         .session = session,
                         .number = m->number,
                         .before = rows_gone(t->store),
-                        .rows = clears ? x.rows + x.cold_rows : 0};
+                        .rows = clears ? x.rows - x.backup_rows + x.cold_rows : 0};
     TRY(store_admin(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
     if (clears)
         sync_restart(s, t);

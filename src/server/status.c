@@ -106,6 +106,7 @@ static void put_table(struct shard *s, struct shard_table *t, struct json_out *o
     json_out_text(o, "mode", mode_name(t->spec.mode));
     json_out_u64(o, "width", t->spec.accessor.width);
     json_out_u64(o, "rows", m.rows);
+    json_out_u64(o, "backup_rows", store_counts(t->store).backup_rows);
     json_out_u64(o, "bytes", m.bytes);
     json_out_u64(o, "pushes", m.pushes);
     json_out_u64(o, "repeats", m.repeats);

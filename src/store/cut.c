@@ -32,7 +32,7 @@ uint32_t cut_day(const struct store *s)
 {
     uint32_t day = 0;
     for (uint32_t p = 0; p < s->n_parts; p++)
-        if (cut_time(s->cut, p).day > day)
+        if (!s->cut->parts[p].out && cut_time(s->cut, p).day > day)
             day = cut_time(s->cut, p).day;
     return day;
 }
@@ -94,7 +94,7 @@ static int check_begin(const struct store *s, enum save_mode mode, struct err *e
                        "note which rows change; set deltas = yes for it, or save a base",
                        name);
     for (uint32_t p = 0; p < s->n_parts && mode == SAVE_DELTA; p++)
-        if (s->parts[p].gone_lost)
+        if (!s->parts[p].backup && s->parts[p].gone_lost)
             return err_set(e, TUG_EUSAGE,
                            "table %s: more rows were removed since the last base than a "
                            "delta can list; save a base",
@@ -142,13 +142,15 @@ static void swap_bits(struct handle_bits *a, struct handle_bits *b)
 static void note_part(struct store *s, struct cut *c, uint32_t p)
 {
     struct store_part *from = &s->parts[p];
+    bool out = from->backup;
     c->parts[p] = (struct cut_part){
-        .n_rows = from->rows.n,
+        .out = out,
+        .n_rows = out ? 0 : from->rows.n,
         .day = from->day,
         .copies = TABLE_NONE,
         .state = BUF_INIT(STATE_BYTES_MAX),
     };
-    if (!cut_publishes(c))
+    if (!cut_publishes(c) || out)
         return;
     c->parts[p].changed = from->changed;
     c->parts[p].gone = from->gone;
@@ -156,6 +158,22 @@ static void note_part(struct store *s, struct cut *c, uint32_t p)
     from->gone_lost = false;
     from->changed = (struct handle_list){0};
     from->gone = (struct key_list){0};
+}
+
+// Gives the bits of changed rows of partitions that do not belong to the cut back to the
+// store.
+static void keep_others(struct store *s, struct cut *c)
+{
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        const struct handle_list *l = &s->parts[p].changed;
+        for (uint32_t i = 0; i < l->n && c->parts[p].out; i++) {
+            uint32_t h = l->at[i];
+            if (!handle_bit(&c->changed, h) || !store_is_live(s, p, h))
+                continue;
+            handle_bit_clear(&c->changed, h);
+            handle_bit_set(&s->changed, h); // open_cut has made room
+        }
+    }
 }
 
 int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
@@ -166,8 +184,10 @@ int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
         return err_nomem(e, "a save");
     for (uint32_t p = 0; p < s->n_parts; p++)
         note_part(s, c, p);
-    if (cut_publishes(c))
+    if (cut_publishes(c)) {
         swap_bits(&c->changed, &s->changed);
+        keep_others(s, c);
+    }
     if (cut_publishes(c) && s->cold != NULL)
         cold_cut_begin(s);
     if (o->mode == SAVE_DAY)
@@ -291,6 +311,11 @@ int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle)
     return 0;
 }
 
+bool cut_has(const struct store *s, uint32_t p)
+{
+    return s->cut != NULL && !s->cut->parts[p].out;
+}
+
 bool cut_publishing(const struct store *s)
 {
     return cut_publishes(s->cut);
@@ -307,7 +332,7 @@ bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
 
 static bool wants_state(const struct cut *c, uint32_t p)
 {
-    bool written = p < c->at || (p == c->at && c->stage > CUT_PARTITION);
+    bool written = cut_read_out(c, p) || (p == c->at && c->stage > CUT_PARTITION);
     return !cut_publishes(c) && !written && !c->parts[p].admitted;
 }
 
@@ -467,6 +492,10 @@ int cut_end(struct store *s, bool committed, struct err *e)
     bool published = committed && cut_publishes(c) && s->config.deltas;
     for (uint32_t p = 0; p < s->n_parts && published; p++)
         give_published(s, p, &c->parts[p].published);
+    if (published) {
+        s->published_mode = c->o.mode;
+        s->published_step = c->step;
+    }
     cut_close(s);
     return published ? store_admin(s, STORE_PUBLISHED, NAN, e) : 0;
 }

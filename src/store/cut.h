@@ -1,4 +1,5 @@
-// A cut reads all rows of a store as they were at one moment, while training continues.
+// A cut reads all rows of a store as they were at one moment, while training continues:
+// the rows of the partitions that the store leads when the cut begins.
 //
 // cut_begin is quick; cut_next then gives the rows, partition by partition and sorted by
 // key, in blocks as a rows_file wants them. Meanwhile a row of a partition that was not
@@ -17,6 +18,7 @@
 #ifndef TUG_STORE_CUT_H
 #define TUG_STORE_CUT_H
 
+#include "base/buf.h"
 #include "store/rows_block.h"
 #include "store/store.h"
 
@@ -49,6 +51,20 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 // function must be called again. With SAVE_DAY the day ends at cut_begin, and the rows
 // are written as before the end of the day.
 int cut_end(struct store *s, bool committed, struct err *e);
+
+// For copies of a partition in other stores (store_set_backup), in tables with
+// config.deltas: what a save has published in the partition.
+//
+// cut_published_most returns, before cut_end, the most bytes that cut_get_published will
+// append. cut_get_published must be called after cut_end with committed == true, and
+// before anything else changes the partition; it returns 0 or TUG_ENOMEM.
+// cut_put_published checks these bytes, which must be aligned to 8, and makes the copy's
+// rows and notes for deltas equal to those of the other store after its operation
+// STORE_PUBLISHED. On failure nothing has changed.
+size_t cut_published_most(const struct store *s, uint32_t p);
+int cut_get_published(const struct store *s, uint32_t p, struct buf *to);
+int cut_put_published(struct store *s, uint32_t p, const void *bytes, size_t n,
+                      struct err *e);
 
 struct cut_stats {               // figures of the current cut
     uint64_t rows, extras, gone; // rows, extra rows and keys of removed rows that were

@@ -20,6 +20,8 @@
 #include "store/store_internal.h"
 
 struct cut_part {
+    // The partition does not belong to the cut: another store led it when the cut began.
+    bool out;
     uint32_t n_rows; // length of the partition's list of rows when the cut began
     uint32_t day;    // the partition's day when the cut began
     uint32_t copies; // first slot of the list of copies of the partition's rows
@@ -76,9 +78,10 @@ static inline bool cut_publishes(const struct cut *c)
     return c->o.mode == SAVE_BASE || c->o.mode == SAVE_DELTA;
 }
 
+// Returns whether the rows of a partition may change without being copied.
 static inline bool cut_read_out(const struct cut *c, uint32_t p)
 {
-    return p < c->at;
+    return p < c->at || c->parts[p].out;
 }
 
 static inline struct life_time cut_time(const struct cut *c, uint32_t p)

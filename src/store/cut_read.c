@@ -437,6 +437,10 @@ int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *
         return err_set(e, TUG_EUSAGE, "table %s: no save is in progress", s->config.name);
     *ret = (struct rows_block){.kind = ROWS_ROW};
     while (c->at < s->n_parts && (looked == 0 || looked < bytes)) {
+        if (c->parts[c->at].out) {
+            c->at++;
+            continue;
+        }
         if (c->stage == CUT_BEGIN) {
             TRY(open_part(s, e));
             looked += c->parts[c->at].n_rows * (size_t)s->view.stride;

@@ -157,9 +157,9 @@ static int write_parcel(struct writer *w, bool rows, struct err *e)
     return parcel_add(w->to, &hash, sizeof(hash), e);
 }
 
-static int check_idle(const struct store *s, struct err *e)
+static int check_idle(const struct store *s, uint32_t p, struct err *e)
 {
-    if (s->cut == NULL)
+    if (!cut_has(s, p))
         return 0;
     return err_set(e, TUG_EUSAGE, "table %s cannot be moved while it is being saved",
                    s->config.name);
@@ -171,7 +171,7 @@ static int get(struct store *s, uint32_t partition, bool rows, struct buf *to,
     struct writer w = {.s = s, .p = partition, .to = to};
     size_t len = to->len;
     assert(partition < s->n_parts && len % ALIGN == 0);
-    TRY(check_idle(s, e));
+    TRY(check_idle(s, partition, e));
     TRY(store_turn(s, partition, e));
     int rc = write_parcel(&w, rows, e);
     if (rc != 0)
@@ -456,7 +456,7 @@ int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
     struct parcel_reader r = {.s = s, .p = partition, .bytes = bytes, .n = n};
     assert(partition < s->n_parts);
     assert(s->parts[partition].live == 0 && s->parts[partition].cold == 0);
-    TRY(check_idle(s, e));
+    TRY(check_idle(s, partition, e));
     TRY(store_turn(s, partition, e));
     TRY(check_parcel(&r, e));
     TRY(check_rows_fit(&r, e));
@@ -477,7 +477,7 @@ int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
 int store_drop(struct store *s, uint32_t partition, struct err *e)
 {
     assert(partition < s->n_parts);
-    TRY(check_idle(s, e));
+    TRY(check_idle(s, partition, e));
     TRY(forget_partition(s, partition, e));
     s->parts[partition].role = PART_FOREIGN;
     return 0;
@@ -491,7 +491,7 @@ int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *re
     struct store_part *part = &s->parts[partition];
     struct handle_list go = {0};
     assert(partition < s->n_parts);
-    TRY(check_idle(s, e));
+    TRY(check_idle(s, partition, e));
     *ret_left = true;
     if (handle_list_reserve(&go, part->rows.n < most ? part->rows.n : most) != 0 ||
         handle_bits_reserve(&s->marks, table_handles(s->rows)) != 0)
@@ -521,7 +521,7 @@ int store_move(struct store *to, struct store *from, uint32_t partition, struct 
 {
     struct buf parcel = BUF_INIT(SIZE_MAX);
     assert(to != from && to->n_parts == from->n_parts);
-    int rc = check_idle(to, e);
+    int rc = check_idle(to, partition, e);
     if (rc == 0)
         rc = parcel_get(from, partition, &parcel, e);
     if (rc == 0)

@@ -258,7 +258,7 @@ uint64_t store_published_by(const struct store *s, bool *ret_mixed)
     bool known = false, mixed = false;
     for (uint32_t p = 0; p < s->n_parts; p++) {
         const struct store_part *part = &s->parts[p];
-        if (part->role == PART_FOREIGN)
+        if (!store_leads(s, p))
             continue;
         mixed |= known && part->published_by != by;
         by = part->published_by;
@@ -273,7 +273,7 @@ bool store_follows(const struct store *s, uint64_t save, uint64_t other)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         const struct store_part *part = &s->parts[p];
-        if (part->role == PART_OWNED && part->published_by != save &&
+        if (store_leads(s, p) && part->published_by != save &&
             part->published_by != other)
             return false;
     }
@@ -283,7 +283,14 @@ bool store_follows(const struct store *s, uint64_t save, uint64_t other)
 void store_set_published_by(struct store *s, uint64_t checksum)
 {
     for (uint32_t p = 0; p < s->n_parts; p++)
-        s->parts[p].published_by = checksum;
+        if (!s->parts[p].backup)
+            s->parts[p].published_by = checksum;
+}
+
+void store_set_backup_published_by(struct store *s, uint32_t partition, uint64_t checksum)
+{
+    assert(partition < s->n_parts);
+    s->parts[partition].published_by = checksum;
 }
 
 bool store_owns(const struct store *s, uint32_t partition)
@@ -302,6 +309,19 @@ void store_set_owned(struct store *s, uint32_t partition, bool owned)
 {
     assert(partition < s->n_parts);
     s->parts[partition].role = owned ? PART_OWNED : PART_FOREIGN;
+}
+
+void store_set_backup(struct store *s, uint32_t partition, bool backup)
+{
+    assert(partition < s->n_parts);
+    s->parts[partition].backup = backup;
+}
+
+bool store_is_apart(const struct store *s, uint32_t partition)
+{
+    assert(partition < s->n_parts);
+    const struct store_part *part = &s->parts[partition];
+    return part->backup && !cut_has(s, partition) && part->admin == s->admin_number;
 }
 
 void store_loaded(struct store *s)

@@ -101,6 +101,14 @@ bool store_owns(const struct store *s, uint32_t partition);
 // Returns the number of rows of a partition, in memory and on disk.
 uint64_t store_rows_of(const struct store *s, uint32_t partition);
 void store_set_owned(struct store *s, uint32_t partition, bool owned);
+// Says that another store leads the partition, and that this one has a copy of it, now or
+// later. Pushes change the copy as they change other rows. But cuts, admin operations, days
+// and published saves (store_published_by) leave it out; the store that leads the
+// partition says when to do them here.
+void store_set_backup(struct store *s, uint32_t partition, bool backup);
+// Returns whether it is such a partition, and neither the cut nor the admin operation that
+// is under way concerns it: it may be put and dropped meanwhile (parcel.h).
+bool store_is_apart(const struct store *s, uint32_t partition);
 
 // Replaces max_bytes. Called when the memory of other tables has changed.
 void store_set_limit(struct store *s, uint64_t max_bytes);
@@ -111,6 +119,7 @@ void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
 // Ends a day: rows that are not pushed count as unseen for one day more.
 void store_day(struct store *s);
+void store_backup_day(struct store *s, uint32_t partition); // only in a copy
 // Returns the number of days that have ended. Partitions differ in this number only after
 // a load or a move; then it is the largest number of the partitions that the store owns.
 uint32_t store_day_of(const struct store *s);
@@ -124,6 +133,9 @@ uint32_t store_day_of(const struct store *s);
 uint64_t store_published_by(const struct store *s, bool *ret_mixed);
 bool store_follows(const struct store *s, uint64_t save, uint64_t other);
 void store_set_published_by(struct store *s, uint64_t checksum);
+// Does the same for one partition, which another store leads.
+void store_set_backup_published_by(struct store *s, uint32_t partition,
+                                   uint64_t checksum);
 
 enum store_admin {
     STORE_SHRINK, // decays rows and removes those below the threshold
@@ -143,6 +155,8 @@ int store_finish(struct store *s, struct err *e); // does all that is left of an
 
 struct store_stats {
     uint64_t rows, extra_rows, cold_rows;
+    uint64_t backup_rows; // rows in memory of partitions that another store leads; `rows`
+                          // and `extra_rows` include them
     uint64_t bytes; // bytes of rows, extra rows, index, sketches, lists, and the cold
                     // tier's memory limit
     uint64_t made, refused; // number of rows made; number of pushed keys that the entry

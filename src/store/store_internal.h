@@ -76,6 +76,7 @@ struct store_part { // the state of one partition
     // The base, delta or loaded save that published these rows last (store_published_by).
     uint64_t published_by;
     enum part_role role;
+    bool backup; // another store leads the partition: see store_set_backup
     // Rows that a cut has published. The cut fills the list. STORE_PUBLISHED marks these
     // rows as published, except rows that have changed meanwhile, and empties the list.
     struct handle_list published;
@@ -158,6 +159,9 @@ struct store {
     // Partitions before this one were checked for rows to demote today.
     uint32_t demote_at;
 
+    // Of the last committed cut of a base or delta: its mode, and its step.
+    enum save_mode published_mode;
+    uint64_t published_step;
     struct cut *cut;            // NULL: no cut is under way
     struct parcel_copy *copies; // partitions that are being copied in slices
     struct cold *cold;          // NULL: no tier
@@ -182,6 +186,12 @@ struct store {
 
     struct store_stats stats; // the figures that are counted as they change
 };
+
+// Returns whether the store leads the partition (store_set_backup).
+static inline bool store_leads(const struct store *s, uint32_t p)
+{
+    return s->parts[p].role == PART_OWNED && !s->parts[p].backup;
+}
 
 // Returns what store_partition returns; inline, for loops over keys.
 static inline uint32_t store_partition_of(const struct store *s, uint64_t key)
@@ -395,6 +405,8 @@ int cut_row_made(struct store *s, uint32_t p, uint32_t handle);
 // Notifies the cut that a row in memory was promoted and is not new. Call it after
 // cut_row_made, if that was called for the row.
 int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle);
+// Returns whether a cut is under way that the partition belongs to.
+bool cut_has(const struct store *s, uint32_t p);
 // Returns whether the cut is a base or delta.
 bool cut_publishing(const struct store *s);
 // Returns whether the row must not be demoted now.

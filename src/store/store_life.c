@@ -25,8 +25,16 @@ uint64_t store_step_of(const struct store *s)
 void store_day(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++)
-        s->parts[p].day++;
+        if (!s->parts[p].backup)
+            s->parts[p].day++;
     s->admin_days++;
+    s->demote_at = 0;
+}
+
+void store_backup_day(struct store *s, uint32_t partition)
+{
+    assert(partition < s->n_parts);
+    s->parts[partition].day++;
     s->demote_at = 0;
 }
 
@@ -245,6 +253,10 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
     s->admin_at = 0;
     s->admin_days = 0;
     s->order_step = s->step;
+    // The store that leads a partition says when its copy here does the operation.
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        if (s->parts[p].backup)
+            s->parts[p].admin = s->admin_number;
     if (s->turned.n_words > 0)
         memset(s->turned.words, 0, s->turned.n_words * sizeof(*s->turned.words));
     return 0;

@@ -18,7 +18,7 @@ uint32_t store_day_of(const struct store *s)
     // when it sent the copy, and then this store ended the same day again.
     uint32_t day = 0;
     for (uint32_t p = 0; p < s->n_parts; p++)
-        if (s->parts[p].role == PART_OWNED && s->parts[p].day > day)
+        if (store_leads(s, p) && s->parts[p].day > day)
             day = s->parts[p].day;
     return day;
 }
@@ -28,6 +28,9 @@ struct store_stats store_counts(const struct store *s)
     struct store_stats x = s->stats;
     x.extra_rows = s->n_extras;
     x.step = s->step;
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        if (s->parts[p].backup)
+            x.backup_rows += s->parts[p].live;
     for (uint32_t p = 0; s->cold != NULL && p < s->n_parts; p++)
         x.cold_rows += s->parts[p].cold;
     if (s->cold != NULL)

@@ -31,6 +31,14 @@ static int driver_cut_wait(struct driver *d, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
+bool driver_saves_again(const struct err *e, int tries)
+{
+    if (e->reason != REASON_SAVE_AGAIN || tries == CLIENT_SAVE_TRIES)
+        return false;
+    log_warn("a save begins again: %s", e->text);
+    return true;
+}
+
 static json_t *bits_to_json(struct wire_text bits)
 {
     static const char digits[] = "0123456789abcdef";
@@ -228,12 +236,10 @@ static int save_below(const struct driver *d, const char *path, char ret[FILE_PA
                : err_set(e, TUG_EUSAGE, "'%s' is not below '%s'", absolute, d->out);
 }
 
-static int save_rows(struct driver *d, const char *path, struct save_manifest *m,
+static int save_once(struct driver *d, const char *there, struct save_manifest *m,
                      struct saved_run *run, struct err *e)
 {
     static const uint32_t tables[] = {EXCHANGE_SPARSE, EXCHANGE_DENSE};
-    char there[FILE_PATH_MAX];
-    TRY(save_below(d, path, there, e));
     struct client_save s = {.id = clock_unix_ns(),
                             .mode = SAVE_CHECKPOINT,
                             .path = there,
@@ -250,6 +256,19 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
     if (s.marked)
         // Tells the scheduler that workers need not mark this save any more.
         (void)ask_cut(d, 0, &ignored);
+    return rc;
+}
+
+static int save_rows(struct driver *d, const char *path, struct save_manifest *m,
+                     struct saved_run *run, struct err *e)
+{
+    char there[FILE_PATH_MAX];
+    TRY(save_below(d, path, there, e));
+    int rc = save_once(d, there, m, run, e);
+    for (int i = 1; rc != 0 && driver_saves_again(e, i); i++) {
+        TRY(save_empty(path, m, e));
+        rc = save_once(d, there, m, run, e);
+    }
     return rc;
 }
 

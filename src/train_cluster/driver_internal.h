@@ -26,6 +26,9 @@
 // is less likely to end before the save.
 enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
 
+// Returns whether a save that has failed `tries` times is to be made again, and logs that.
+bool driver_saves_again(const struct err *e, int tries);
+
 static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
 {
     if (passed)

@@ -86,7 +86,23 @@ static int driver_publish_describe(struct run *r, const struct train_result *res
     return rc;
 }
 
-static int write(struct run *r, uint64_t id, uint64_t batches,
+static int write_rows(struct driver *d, struct client_save *s, const char *path,
+                      struct save_manifest *m, struct err *e)
+{
+    struct err ignored;
+    int rc = driver_publish_wait(d, client_save(d->remote.client, s, m, e), e);
+    for (int i = 1; rc != 0 && driver_saves_again(e, i); i++) {
+        (void)driver_publish_wait(
+            d, client_save_end(d->remote.client, s->id, false, 0, &ignored), &ignored);
+        TRY(save_empty(path, m, e));
+        s->id = clock_unix_ns();
+        rc = driver_publish_wait(d, client_save(d->remote.client, s, m, e), e);
+    }
+    return rc;
+}
+
+// Writes the files of the save in the directory `path`. *id becomes the number of the save.
+static int write(struct run *r, const char *path, uint64_t *id, uint64_t batches,
                  const struct train_result *result, struct save_manifest *m,
                  struct err *e)
 {
@@ -96,8 +112,10 @@ static int write(struct run *r, uint64_t id, uint64_t batches,
     TRY(driver_publish_describe(r, result, m, e));
     TRY(save_path(there, d->published.below, m->number, e));
     struct client_save s = {
-        .id = id, .mode = m->mode, .path = there, .tables = tables, .n = 2};
-    TRY(driver_publish_wait(d, client_save(d->remote.client, &s, m, e), e));
+        .id = *id, .mode = m->mode, .path = there, .tables = tables, .n = 2};
+    int rc = write_rows(d, &s, path, m, e);
+    *id = s.id;
+    TRY(rc);
     m->step = batches > m->step ? batches : m->step;
     return 0;
 }
@@ -111,7 +129,7 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
     struct save_manifest m;
     uint64_t id = clock_unix_ns();
     TRY(save_begin_locked(dir, mode, &m, path, e));
-    int rc = write(r, id, batches, result, &m, e);
+    int rc = write(r, path, &id, batches, result, &m, e);
     if (rc == 0)
         rc = save_commit(dir, &m, r->config->keep, e);
     else

@@ -26,11 +26,12 @@ struct sim_saver {
     struct client *client;
     struct van *van;
     struct sim_process *process;
-    uint64_t draws, dies_at;
+    uint64_t draws, dies_at, ids;
     bool dead;
-    uint32_t left, committed;
+    uint32_t left, committed, again;
     enum doing doing;
-    bool commits;
+    bool commits, based; // based: the next save may be a delta
+    enum save_mode mode;
     uint64_t id;
     client_ts ts;
     struct save_manifest manifest;
@@ -108,25 +109,27 @@ int sim_load(struct store **ret, const char *path, const char *config,
 static int begin(struct sim_saver *k, struct err *e)
 {
     char below[FILE_PATH_MAX];
-    TRY(save_begin(k->dir, SAVE_CHECKPOINT, &k->manifest, k->path, e));
+    k->mode = !k->o.deltas                  ? SAVE_CHECKPOINT
+              : k->based && draw(k, 4) != 0 ? SAVE_DELTA
+                                            : SAVE_BASE;
+    TRY(save_begin(k->dir, k->mode, &k->manifest, k->path, e));
     TRY(file_join(below, BELOW, strrchr(k->path, '/') + 1, e));
-    k->id = FIRST_ID + k->left;
-    struct client_save s = {.id = k->id,
-                            .mode = SAVE_CHECKPOINT,
-                            .path = below,
-                            .tables = &k->o.table,
-                            .n = 1};
+    k->id = FIRST_ID + k->ids++;
+    if (k->o.begins != NULL)
+        k->o.begins(k->o.ctx);
+    struct client_save s = {
+        .id = k->id, .mode = k->mode, .path = below, .tables = &k->o.table, .n = 1};
     k->ts = client_save(k->client, &s, &k->manifest, e);
     k->doing = SAVES;
     return k->ts != 0 ? 0 : e->code;
 }
 
-static int end(struct sim_saver *k, struct err *e)
+static int end(struct sim_saver *k, bool commits, struct err *e)
 {
-    k->commits = draw(k, 4) != 0;
+    k->commits = commits;
     if (k->commits)
         TRY(save_commit(k->dir, &k->manifest, 0, e));
-    k->ts = client_save_end(k->client, k->id, k->commits, 0, e);
+    k->ts = client_save_end(k->client, k->id, k->commits, k->manifest.checksum, e);
     k->doing = ENDS;
     return k->ts != 0 ? 0 : e->code;
 }
@@ -142,12 +145,25 @@ static int check(struct sim_saver *k, struct err *e)
     return rc;
 }
 
+// Returns whether the save that has failed is to be made again. A delta becomes a base if a
+// server that has died had not told its replicas of the ends of the last two saves.
+static bool begins_again(struct sim_saver *k, const struct err *e)
+{
+    bool old = k->mode == SAVE_DELTA &&
+               strstr(e->text, "save a base there first") != NULL;
+    k->based &= !old;
+    k->again += e->reason == REASON_SAVE_AGAIN;
+    return old || e->reason == REASON_SAVE_AGAIN;
+}
+
 static int go_on(struct sim_saver *k, bool ready, struct err *e)
 {
     int rc = 0;
     if (k->ts != 0 && !client_done(k->client, k->ts, &rc, e))
         return 0;
     k->ts = 0;
+    if (rc != 0 && k->doing == SAVES && begins_again(k, e))
+        return end(k, false, e);
     TRY(rc);
     switch (k->doing) {
     case IDLE:
@@ -156,11 +172,12 @@ static int go_on(struct sim_saver *k, bool ready, struct err *e)
             return begin(k, e);
         return 0;
     case SAVES:
-        return end(k, e);
+        k->left--;
+        return end(k, draw(k, 4) != 0, e);
     case ENDS:
         rc = k->commits ? check(k, e) : 0;
+        k->based |= k->commits;
         forget(k);
-        k->left--;
         k->doing = IDLE;
         return rc;
     }
@@ -190,6 +207,11 @@ int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
 bool sim_saver_is_done(const struct sim_saver *k)
 {
     return k->dead || (k->left == 0 && k->doing == IDLE);
+}
+
+uint64_t sim_saver_again(const struct sim_saver *k)
+{
+    return k->again;
 }
 
 uint64_t sim_saver_saves(const struct sim_saver *k)

@@ -1,6 +1,7 @@
 // A second saver besides the driver of a simulated world: a guest with an operator's
 // rights, like `tug table save`. It saves a table at random moments, gives some of its
-// saves up, and may die in the middle of a save.
+// saves up, and may die in the middle of a save. It begins a save again that servers have
+// given up because a server has died.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SAVER_H
@@ -15,6 +16,11 @@ struct sim_saver_options {
     const char *config; // settings of the table
     uint32_t table, partition_bits;
     uint64_t bugs; // injected bugs of the saver: see cluster/bugs.h
+    // Whether the saves are bases and deltas, and the table records changes; otherwise they
+    // are checkpoints.
+    bool deltas;
+    // Called when a save begins. May be NULL.
+    void (*begins)(void *ctx);
     // Checks the contents of a save that was committed.
     void (*check)(void *ctx, struct store *s);
     void *ctx;
@@ -32,6 +38,8 @@ int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
 // Returns whether the saver has finished, or is dead.
 bool sim_saver_is_done(const struct sim_saver *k);
 uint64_t sim_saver_saves(const struct sim_saver *k);
+// Returns the number of saves that began again.
+uint64_t sim_saver_again(const struct sim_saver *k);
 
 // Loads the table from the save at this path.
 int sim_load(struct store **ret, const char *path, const char *config,

@@ -9,6 +9,8 @@
 //   - all members of a chain then have the same rows, and no other server has any
 //   - the values of a pull have all pushes that were acknowledged before it was made, and
 //     none that had not been made when it ended
+//   - a save, with the saves that it builds on, has all pushes that were acknowledged before
+//     it began, and none that had not been made when it ended
 //   - no request of a living worker fails, and nothing hangs
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -18,6 +20,7 @@
 #include "base/random.h"
 #include "cluster/scheduler/scheduler_internal.h"
 #include "kit/changes.h"
+#include "kit/saver.h"
 #include "kit/test.h"
 #include "rule/rule.h"
 
@@ -42,9 +45,12 @@ enum {
     PROMOTED,
     CUTS,
     DROPPED,
+    SAVES,
+    SAVES_AGAIN,
     KEPT,
     EVENTS
 };
+#define TABLE_CONFIG "name=sums;accessor=plain;dim=1;rule=sum;deltas=yes"
 enum { CHOICE = 0x700, KEY }; // ids of random streams
 
 struct op {
@@ -84,6 +90,10 @@ struct world {
     // Two servers that cannot reach each other until this time; NULL: none.
     struct van *parted[2];
     uint64_t parted_until, next_parting;
+    struct roots *roots;
+    struct sim_saver *saver;
+    int64_t
+        saved[KEYS]; // sums of the pushes that were acknowledged before the save began
 };
 
 static uint64_t draw(struct world *w, uint64_t n)
@@ -99,7 +109,11 @@ static uint32_t partition_of(const struct world *w, uint32_t key)
 static int open_server(void *ctx, bool late, struct err *e)
 {
     struct world *w = ctx;
-    struct shard_options o = {.member.late = late};
+    struct shard_options o = {.member.late = late,
+                              .slice_ns = 1, // the shortest slices
+                              .save_timeout_ns = 200 * SECOND,
+                              .roots = w->roots,
+                              .without_threads = true};
     return stage_open_server(&w->stage, &o, NULL, NULL, e);
 }
 
@@ -113,6 +127,50 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
                                .cache_keys = draw(w, 2) == 0};
     return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
+}
+
+// A save that builds on others was loaded.
+static void check_save(void *ctx, struct store *in)
+{
+    struct world *w = ctx;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        const float *row = store_row(in, w->keys[i], NULL);
+        int64_t is = row != NULL ? (int64_t)*row : 0;
+        if (is < w->saved[i] || is > w->made[i])
+            stage_failed(&w->stage,
+                         "a save has %lld of key %u (partition %u): not in %lld..%lld",
+                         (long long)is, i, partition_of(w, i), (long long)w->saved[i],
+                         (long long)w->made[i]);
+    }
+}
+
+static void begin_save(void *ctx)
+{
+    struct world *w = ctx;
+    memcpy(w->saved, w->acknowledged, sizeof(w->saved));
+}
+
+static int open_saver(struct world *w, struct err *e)
+{
+    struct sim_saver_options o = {.seed = w->stage.o->seed + w->stage.lives,
+                                  .dir = w->stage.o->dir,
+                                  .config = TABLE_CONFIG,
+                                  .table = TABLE,
+                                  .partition_bits = BITS,
+                                  .bugs = stage_bugs(&w->stage),
+                                  .deltas = true,
+                                  .begins = begin_save,
+                                  .check = check_save,
+                                  .ctx = w};
+    return sim_saver_open(&w->saver, w->stage.sim, &o, e);
+}
+
+static void let_save(struct world *w, bool made)
+{
+    struct err e;
+    if (!stage_is_down(&w->stage) &&
+        sim_saver_step(w->saver, w->stage.scheduler, made, &e) != 0)
+        stage_failed(&w->stage, "%s", e.text);
 }
 
 // Prints the lines that the scheduler logs, with --trace.
@@ -141,13 +199,26 @@ static int world_open(void *ctx, struct err *e)
                                   .next = draw(w, 300 * MS),
                                   .pace = 400 * MS,
                                   .most = MAX_CHANGES};
+    struct roots_options below = {.save = w->stage.o->dir};
+    TRY(roots_open(&w->roots, &below, e));
     TRY(stage_open_scheduler(&w->stage, &o, e));
     for (uint32_t i = 0; i < servers; i++)
         TRY(open_server(w, false, e));
     for (uint32_t i = 0; i < w->n_workers; i++)
         TRY(open_worker(w, i, e));
     struct sim_seen seen = {TABLE, 1, w->keys[0]};
-    return stage_open_strangers(&w->stage, &seen, e);
+    TRY(stage_open_strangers(&w->stage, &seen, e));
+    return open_saver(w, e);
+}
+
+static void world_close(void *ctx)
+{
+    struct world *w = ctx;
+    sim_saver_close(w->saver);
+    w->saver = NULL;
+    stage_close(&w->stage);
+    roots_close(w->roots);
+    sim_remove_saves(w->stage.o->dir);
 }
 
 // ---------------------------------------------------------------- workers
@@ -162,10 +233,8 @@ static void let_table_be_made(struct worker *k)
         k->made = stage_is_over(&k->c, &k->making, "making the table");
         return;
     }
-    snprintf(t.name, sizeof(t.name), "sums");
-    t.accessor.rule = rule_defaults(RULE_SUM);
-    t.accessor.dim = 1;
-    t.mode = CONFIG_ASYNC;
+    if (table_config_parse(&t, TABLE_CONFIG, &s->said) != 0)
+        stage_failed(s, "%s", s->said.text);
     k->making = stage_begun(&k->c, client_table(k->c.client, TABLE, &t, &s->said),
                             "making the table");
 }
@@ -434,6 +503,7 @@ static void act(void *ctx)
     }
     if (made)
         changes_act(&w->changes);
+    let_save(w, made);
     count_promotions(w);
     cut_somebody(w);
     part_servers(w);
@@ -441,7 +511,8 @@ static void act(void *ctx)
 
 static bool is_done(const struct world *w)
 {
-    return w->changes.next == VAN_NEVER && w->parted[0] == NULL && has_finished_all(w);
+    return w->changes.next == VAN_NEVER && w->parted[0] == NULL && has_finished_all(w) &&
+           sim_saver_is_done(w->saver);
 }
 
 // Returns whether the scheduler has declared all dead servers dead.
@@ -609,6 +680,8 @@ static void count(void *ctx, uint64_t *counts)
     counts[CUTS] += w->cuts;
     if (w->stage.scheduler != NULL) // with a planted bug, it may not have come back
         counts[DROPPED] += w->stage.scheduler->moving.dropped;
+    counts[SAVES] += sim_saver_saves(w->saver);
+    counts[SAVES_AGAIN] += sim_saver_again(w->saver);
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
@@ -617,6 +690,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[FILLS] > 10 * seeds && counts[PROMOTED] > seeds);
     assert_true(counts[SERVERS_DIED] > seeds / 2 && counts[SERVERS] > seeds);
     assert_true(counts[WORKERS_DIED] > seeds / 10);
+    assert_true(counts[SAVES] > seeds / 3);
     assert_true(counts[CUTS] > seeds / 10 || counts[KEPT] > 0);
 }
 
@@ -627,7 +701,8 @@ int main(int argc, char **argv)
                                              .open = world_open,
                                              .act = act,
                                              .work = work,
-                                             .count = count};
+                                             .count = count,
+                                             .close = world_close};
     static const struct seeds replicas = {
         .program = "test_sim_replicas",
         .bugs = {{WITHOUT_REPEAT_CHECK},
@@ -649,8 +724,8 @@ int main(int argc, char **argv)
         .counted = {"pushes", "pulls", "fills", "workers that died", "servers that died",
                     "servers that joined or were drained", "partitions with a new owner",
                     "servers that did not hear that they were replaced",
-                    "replicas that fell behind and left chains",
-                    "schedulers that came back", "events"},
+                    "replicas that fell behind and left chains", "saves",
+                    "saves that began again", "schedulers that came back", "events"},
         .world = &world,
         // Seeds in which a server was filled again that had led the partition before, a
         // server missed a roster with a new chain, a killed server's last report arrived

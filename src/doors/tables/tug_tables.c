@@ -334,8 +334,11 @@ int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
 // 2^63 on, which a program cannot choose.
 static uint64_t save_id(struct tug_client *c, const struct tug_save_options *o)
 {
+    pump_enter(c->pump);
     uint64_t session = member_session(client_member(c->client));
-    return o->mark != 0 ? o->mark : (uint64_t)1 << 63 | session << 24 | ++c->saves;
+    uint64_t id = o->mark != 0 ? o->mark : (uint64_t)1 << 63 | session << 24 | ++c->saves;
+    pump_leave(c->pump);
+    return id;
 }
 
 static int tables_write_rows(struct tug_client *c, const struct tug_save_options *o,
@@ -376,6 +379,15 @@ static int set_about(struct save_manifest *m, const char *about)
     return 0;
 }
 
+// Returns whether a save that has failed is to be made again. With a mark it is not,
+// because the workers have to mark it again, with another mark; nor with TUG_DAY, because
+// the day has ended on some servers and would end there a second time.
+static bool saves_again(const struct tug_save_options *o, int tries)
+{
+    return last_error()->reason == REASON_SAVE_AGAIN && o->mark == 0 &&
+           o->mode != TUG_DAY && tries < CLIENT_SAVE_TRIES;
+}
+
 int tug_save(struct tug_client *c, const struct tug_save_options *o,
              char ret_path[TUG_PATH_MAX])
 {
@@ -388,14 +400,19 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
             "a save needs a directory, a mode that exists, and a mark below 2^63");
     TRY(below(c, WIRE_ROOT_SAVE, o->directory, dir));
     TRY(save_begin(o->directory, (enum save_mode)o->mode, &m, path, last_error()));
-    pump_enter(c->pump);
     uint64_t id = save_id(c, o);
-    pump_leave(c->pump);
     int rc = set_about(&m, o->about);
     if (rc == 0)
         rc = save_path(there, dir, m.number, last_error());
     if (rc == 0)
         rc = tables_write_rows(c, o, id, there, &m);
+    for (int i = 1; rc != 0 && saves_again(o, i); i++) {
+        (void)end_save(c, id, false, 0);
+        rc = save_empty(path, &m, last_error());
+        id = save_id(c, o);
+        if (rc == 0)
+            rc = tables_write_rows(c, o, id, there, &m);
+    }
     if (rc == 0)
         rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();

@@ -130,12 +130,13 @@ static bool follow_role(struct shard *s, const struct roster *r, uint32_t space,
     uint32_t me = member_id(s->member);
     enum wire_space of = (enum wire_space)space;
     enum moves_role role = roles_of(&s->roles, of, p);
+    bool owner = r->owners[space][p] == me;
+    tables_lead(s, of, p, owner);
     if (role == ROLE_AWAY || role == ROLE_HANDING)
         return true;
     if (!roster_is_member(r, of, p, me))
         return going(s, space, p) != NULL || coming(s, space, p) != NULL ||
                leave(s, space, p);
-    bool owner = r->owners[space][p] == me;
     if (owner && role == ROLE_BACKUP) {
         begin_to_lead(s, space, p);
         s->chain->of[space][p].quiet_until = s->chain->granted_until;
@@ -408,9 +409,6 @@ bool chain_refuses(const struct shard *s, const struct shard_request *q, struct 
     switch (q->type) {
     case MSG_TABLE_DO:
     case MSG_LOAD:
-    case MSG_SAVE:
-    case MSG_SAVE_TURN:
-    case MSG_MARK:
         err_set(e, TUG_EUSAGE,
                 "%s is not possible in a cluster whose partitions have %u replicas",
                 wire_name(q->type), member_roster(s->member)->replicas);
@@ -479,6 +477,8 @@ static size_t most_needs(const struct shard *s)
         return c->keys->n_runs + read_leases_most(c);
     case ABOUT_ALL:
         return (size_t)WIRE_SPACES << s->bits;
+    case ABOUT_LED:
+        return WIRE_SPACES * (((size_t)1 << s->bits) + read_leases_most(c));
     default:
         return count_outlets(c);
     }
@@ -500,6 +500,7 @@ static int find_needs(struct shard *s, uint32_t *ret_n)
 {
     struct chain *c = s->chain;
     size_t most = most_needs(s);
+    bool all = c->about == ABOUT_ALL || c->about == ABOUT_LED;
     *ret_n = 0;
     if (most > c->max_needs) {
         struct gate_need *needs = mem_realloc_array(c->needs, most, sizeof(*needs));
@@ -513,7 +514,7 @@ static int find_needs(struct shard *s, uint32_t *ret_n)
         if (o->used < outlet_end(&o->o))
             c->needs[(*ret_n)++] = (struct gate_need){NEEDS_NODE | o->node,
                                                       outlet_end(&o->o)};
-    for (uint32_t space = 0; c->about == ABOUT_ALL && space < WIRE_SPACES; space++)
+    for (uint32_t space = 0; all && space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < partitions(s); p++)
             if (roles_of(&s->roles, (enum wire_space)space, p) == ROLE_HERE)
                 need_records(s, (enum wire_space)space, p, ret_n);
@@ -521,6 +522,8 @@ static int find_needs(struct shard *s, uint32_t *ret_n)
         need_records(s, c->space, c->keys->runs[i].partition, ret_n);
     if (c->about == ABOUT_KEYS)
         read_leases_find(s, c->space, c->keys, c->needs, ret_n);
+    if (c->about == ABOUT_LED)
+        chain_find_leases(s, ret_n);
     return 0;
 }
 

@@ -122,8 +122,9 @@ struct chain_place {
 };
 
 // The state on which the answer to the request that is being served depends: partitions with
-// some keys, all partitions that this shard leads, or all tables.
-enum chain_about { ABOUT_NONE, ABOUT_KEYS, ABOUT_ALL, ABOUT_TABLES };
+// some keys; all partitions that this shard leads, without their rows (ABOUT_ALL) or with them
+// (ABOUT_LED), for which leases are needed as well; or all tables.
+enum chain_about { ABOUT_NONE, ABOUT_KEYS, ABOUT_ALL, ABOUT_LED, ABOUT_TABLES };
 
 // The facts about a partition's chain, for a loop that becomes a member.
 struct chain_facts {
@@ -204,6 +205,23 @@ int chain_take_facts(const struct shard *s, struct stream *x, struct chain_facts
                      struct err *e);
 void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,
                     const struct chain_facts *facts);
+
+// Defined in chain_saves.c:
+
+// Appends the leases that an answer about the rows of all partitions needs that this shard
+// leads. Each space has at most read_leases_most of them.
+void chain_find_leases(struct shard *s, uint32_t *n);
+// A save of a table ends, and was committed. chain_reserve_published, called before the end
+// of the cut, makes room for its record, so that chain_note_published cannot fail, which is
+// called after the end of the cut. records_apply_published and records_apply_day apply the
+// records of ends of saves, and of days, as records_apply does.
+int chain_reserve_published(struct shard *s, const struct shard_table *t, struct err *e);
+void chain_note_published(struct shard *s, const struct shard_table *t,
+                          uint64_t checksum);
+int records_apply_published(struct shard *s, const struct channel_record *r,
+                            uint32_t *ret_n, struct err *e);
+int records_apply_day(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
+                      struct err *e);
 
 // Defined in notes.c:
 

@@ -290,10 +290,10 @@ static void test_refusals(void **state)
 {
     (void)state;
     struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
-    struct msg_mark mark = {.epoch = 1, .save = 1, .session = REPLICAS_SESSION};
-    van_send(w->worker, w->servers[0].s.link, MSG_MARK, REPLICAS_OTHER, &mark, NULL);
+    struct msg_load load = {.table = REPLICAS_TABLE, .number = 1};
+    van_send(w->worker, w->servers[0].s.link, MSG_LOAD, REPLICAS_OTHER, &load, NULL);
     REPLICAS_UNTIL(w, strstr(w->refusal,
-                             "mark is not possible in a cluster whose partitions "
+                             "load is not possible in a cluster whose partitions "
                              "have 2 replicas") != NULL);
     replicas_make_spec(w, CONFIG_ASYNC, 1);
     w->spec.id = REPLICAS_TABLE + 1;

@@ -174,6 +174,10 @@ int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret
         return records_apply_part(s, r, ret_n, e);
     case RECORD_BATCH:
         return records_apply_batch(s, r, ret_n, e);
+    case RECORD_PUBLISHED:
+        return records_apply_published(s, r, ret_n, e);
+    case RECORD_DAY:
+        return records_apply_day(s, r, ret_n, e);
     case RECORD_REFILL:
         return refuse_refill(r, e);
     default:

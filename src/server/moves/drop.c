@@ -62,7 +62,7 @@ uint64_t partition_drop_slice(struct shard *s, enum wire_space space, uint32_t p
     uint64_t begun = moves_slice_begin(s), later = s->now + RETRY_NS;
     struct err e;
     bool left = true;
-    if (!partition_is_free(s, space))
+    if (!partition_is_apart(s, space, partition))
         return later;
     while (left) {
         if (drop_some(s, space, partition, MOVES_DROP_ROWS, &left, &e) != 0)

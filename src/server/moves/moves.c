@@ -111,6 +111,27 @@ void moves_break(struct shard *s, enum wire_space space, const char *what)
         }
 }
 
+void moves_break_copy(struct shard *s, enum wire_space space, uint32_t partition,
+                      const char *what)
+{
+    for (struct outgoing *o = s->moves.out; o != NULL; o = o->next)
+        if (o->move.space == space && o->move.partition == partition && !o->handing &&
+            !o->gone && o->why.code == 0) {
+            err_set(&o->why, TUG_EINTERRUPTED, "%s while a partition moved", what);
+            outgoing_stop(s, o);
+        }
+}
+
+void moves_break_led(struct shard *s, enum wire_space space, const char *what)
+{
+    const uint32_t *owners = member_roster(s->member)->owners[space];
+    if (s->chain == NULL)
+        moves_break(s, space, what);
+    for (uint32_t p = 0; p >> s->bits == 0 && s->chain != NULL; p++)
+        if (owners[p] == member_id(s->member))
+            moves_break_copy(s, space, p, what);
+}
+
 void moves_follow(struct shard *s, const struct roster *r)
 {
     outgoing_follow(s, r);

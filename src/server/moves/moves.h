@@ -136,6 +136,12 @@ void moves_note(struct shard *s, const struct shard_table *t, const struct store
 // Called when tables or rows of a space change in another way, which `what` names: breaks
 // the moves of this space that are copying.
 void moves_break(struct shard *s, enum wire_space space, const char *what);
+// Called when an operation changes the partitions that this shard leads: breaks their moves.
+// Without replicas it does what moves_break does.
+void moves_break_led(struct shard *s, enum wire_space space, const char *what);
+// Breaks the move of one partition, if this shard is copying it.
+void moves_break_copy(struct shard *s, enum wire_space space, uint32_t partition,
+                      const char *what);
 // Called with each new roster: begins and ends moves.
 void moves_follow(struct shard *s, const struct roster *r);
 // Returns whether moves_tick has nothing to do.

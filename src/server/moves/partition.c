@@ -49,6 +49,15 @@ bool partition_is_free(const struct shard *s, enum wire_space space)
     return true;
 }
 
+bool partition_is_apart(const struct shard *s, enum wire_space space, uint32_t partition)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (is_of(s->tables[i], space) && !background_free(s->tables[i]) &&
+            !store_is_apart(s->tables[i]->store, partition))
+            return false;
+    return true;
+}
+
 // ---------------------------------------------------------------- writing
 
 int record_no_room(const struct buf *to, struct err *e)
@@ -244,7 +253,8 @@ static int put_table(struct arrival *a, struct err *e)
     const void *rows = stream_take(&a->x, h.rows, 1);
     if (rows == NULL)
         return stream_damaged(e);
-    if (store_owns(t->store, a->partition) || !background_free(t))
+    if (store_owns(t->store, a->partition) ||
+        (!background_free(t) && !store_is_apart(t->store, a->partition)))
         return err_set(e, TUG_EIO, "table '%s' is being saved or cleared",
                        t->spec.config.name);
     // A table takes memory even without rows, so a new one is measured before its rows are put.

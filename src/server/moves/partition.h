@@ -24,6 +24,10 @@ struct shard_table;
 // Returns whether no admin operation and no save is under way in a table of this space.
 // Only then may rows be copied, put or dropped.
 bool partition_is_free(const struct shard *s, enum wire_space space);
+// Returns whether none that concerns the partition is under way. Then it may be put or
+// dropped. A loop that is filled must not wait for the end of a save, because the answers
+// to the save may wait for the loop.
+bool partition_is_apart(const struct shard *s, enum wire_space space, uint32_t partition);
 
 // These functions append a record of a partition whose rows this shard has: of its
 // rows; of keys [first, first + n) of a push, all of them in this partition; or of its

@@ -16,7 +16,7 @@ enum record_kind {
     RECORD_SLICE,   // a table's number, and a slice of its rows
     RECORD_REMOVED, // a table's number, and keys of rows that were removed after they had
                     // been copied
-    // Only in server/chain:
+    // Only in channels of replicas (server/chain):
     RECORD_TABLE, // a table was made
     RECORD_TICK,  // a tick of a worker in an ssp table
     RECORD_STEP,  // the steps of a session
@@ -25,6 +25,9 @@ enum record_kind {
     // Rows have changed in a way for which there is no record: a replica leaves its chain,
     // and is filled again. The content is a sentence with the reason.
     RECORD_REFILL,
+    RECORD_PUBLISHED, // a save was committed: a table's number, the checksum of the
+                      // manifest, and for each place what was published (store/cut.h)
+    RECORD_DAY,       // a table's number: a day has ended
 };
 
 // record_begin appends a head. record_end completes the head of the record that begins at

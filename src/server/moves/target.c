@@ -288,7 +288,7 @@ static void apply(struct shard *s, struct incoming *m)
     const struct roster_move *move = &m->move;
     bool settled;
     m->try_at = VAN_NEVER;
-    if (!partition_is_free(s, move->space) ||
+    if (!partition_is_apart(s, move->space, move->partition) ||
         roles_of(&s->roles, move->space, move->partition) != ROLE_AWAY) {
         m->behind = has_record(m);
         m->try_at = s->now + NOTHING_NS; // a save or an admin operation is under way

@@ -131,8 +131,20 @@ static int cold_dir(const struct shard *s, const struct shard_table *t,
 // Gives a new store, which has no rows, the partitions whose rows are on this shard.
 static void own(const struct shard *s, const struct table_spec *spec, struct store *store)
 {
-    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+    const uint32_t *owners = member_roster(s->member)->owners[spec->space];
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
         store_set_owned(store, p, roles_of(&s->roles, spec->space, p) != ROLE_AWAY);
+        if (s->chain != NULL)
+            store_set_backup(store, p, owners[p] != member_id(s->member));
+    }
+}
+
+void tables_lead(const struct shard *s, enum wire_space space, uint32_t partition,
+                 bool leads)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->spec.space == space)
+            store_set_backup(s->tables[i]->store, partition, !leads);
 }
 
 // The roster has changed. A store gains or loses a partition only when the partition's
@@ -389,7 +401,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
 
 static void count_store(const struct store_stats *x, struct msg_table_is *m)
 {
-    m->rows = x->rows;
+    m->rows = x->rows - x->backup_rows;
     m->bytes = x->bytes;
     m->extra_rows = x->extra_rows;
     m->cold_rows = x->cold_rows;

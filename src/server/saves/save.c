@@ -10,6 +10,7 @@
 #include "save/save.h"
 #include "server/background.h"
 #include "server/clocks/pending.h"
+#include "server/moves/record.h"
 #include "server/rows/tables.h"
 #include "server/saves/save_writer.h"
 #include "server/shard_internal.h"
@@ -44,13 +45,6 @@ void save_drop_marks(struct shard *s, uint64_t save)
     marks_remove(&s->saves.marks, is_of, &save);
 }
 
-void saves_follow(struct shard *s)
-{
-    if (s->saves.marks.n > 0)
-        s->saves.marks_due = s->now;
-    saves_look(s);
-}
-
 void save_wake_all(struct shard *s)
 {
     pending_wake(s, WANTS_CUT);
@@ -65,9 +59,14 @@ int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct er
         struct shard_table *t = save_table_at(s, r, i);
         if (!r->tables[i].cut)
             continue;
+        bool published = committed && (r->mode == SAVE_BASE || r->mode == SAVE_DELTA);
         assert(cut_going(t->store));
+        if (published)
+            TRY(chain_reserve_published(s, t, e));
         TRY(cut_end(t->store, committed, e));
         r->tables[i].cut = false;
+        if (published)
+            chain_note_published(s, t, r->checksum);
         if (committed)
             background_publish(s, t);
         background_again(s, t->spec.id);
@@ -178,6 +177,46 @@ static bool marks_missing(const struct shard *s, struct save_run *r)
     return r->looked < x->n_nodes;
 }
 
+// Returns whether this shard's roster is older than the roster of the save. An older
+// roster may lack workers that must mark.
+static bool roster_missing(const struct shard *s, const struct save_run *r)
+{
+    return member_roster(s->member)->version < r->roster &&
+           !bug_in(s->o.member.bugs, WITHOUT_ROSTER_OF_SAVES);
+}
+
+// Returns whether other loops lead partitions than in the roster of the client that saves.
+// The files of all loops together would then lack partitions, or have some twice.
+static bool owners_differ(const struct shard *s, const struct save_run *r)
+{
+    return r->owners != 0 && !roster_missing(s, r) &&
+           roster_owners_sum(member_roster(s->member)) != r->owners;
+}
+
+static void give_up_for_owners(struct shard *s, struct save_run *r)
+{
+    struct err e;
+    err_because(&e, TUG_EIO, REASON_SAVE_AGAIN, 0,
+                "save %llu was given up, because other servers lead partitions than when "
+                "it began; it must be made again",
+                (unsigned long long)r->id);
+    if (s->o.log != NULL)
+        s->o.log(s->o.log_ctx, e.text);
+    give_up(s, &e);
+}
+
+// A save whose files are written is complete in any case: they have the rows at one moment,
+// and all replicas had these rows before the client got the answer.
+void saves_follow(struct shard *s)
+{
+    struct save_run *r = s->saves.run;
+    if (s->saves.marks.n > 0)
+        s->saves.marks_due = s->now;
+    if (r != NULL && r->state == SAVE_CUTS && owners_differ(s, r))
+        give_up_for_owners(s, r);
+    saves_look(s);
+}
+
 static void name_missing(const struct shard *s, const struct save_run *r, struct buf *to)
 {
     const struct roster *x = member_roster(s->member);
@@ -186,14 +225,6 @@ static void name_missing(const struct shard *s, const struct save_run *r, struct
         if (must_mark(s, r, &x->nodes[i]))
             buf_printf(to, "%s%s", to->len > 0 ? ", " : "",
                        roster_name(&x->nodes[i], name));
-}
-
-// Returns whether this shard's roster is older than the roster of the save. An older
-// roster may lack workers that must mark.
-static bool roster_missing(const struct shard *s, const struct save_run *r)
-{
-    return member_roster(s->member)->version < r->roster &&
-           !bug_in(s->o.member.bugs, WITHOUT_ROSTER_OF_SAVES);
 }
 
 static struct shard_table *table_not_ready(const struct shard *s,
@@ -283,14 +314,18 @@ static int save_start(struct shard *s, struct save_run *r, struct err *e)
         uint64_t by = store_published_by(t->store, NULL);
         r->published = i == 0 || r->published == by ? by : 0;
         TRY(save_check_parent(t->store, &on, e));
+        if (r->mode == SAVE_DAY)
+            TRY(chain_reserve_places(s, t->spec.space, NULL, 0, sizeof(uint64_t), e));
         if (cut_begin(t->store, &cut, e) != 0)
             return err_wrap(e, "table '%s'", t->spec.config.name);
         r->tables[i].cut = true;
         if (r->mode != SAVE_DAY)
             continue;
+        uint64_t table = t->spec.id;
+        chain_note_places(s, RECORD_DAY, t->spec.space, NULL, 0, &table, sizeof(table));
         // The day ends here even if the save fails later, but rows that were already
         // copied to another shard have the old day.
-        moves_break(s, t->spec.space, "a day ended");
+        moves_break_led(s, t->spec.space, "a day ended");
         tables_touch_all(s, t);
         background_demote(s, t);
     }
@@ -306,6 +341,10 @@ void saves_look(struct shard *s)
     struct err e = {0};
     if (r == NULL || r->state != SAVE_WAITS)
         return;
+    if (owners_differ(s, r)) {
+        give_up_for_owners(s, r);
+        return;
+    }
     int rc = check_clock(s, r, &e);
     if (rc == 0 && (roster_missing(s, r) ||
                     (!bug_in(s->o.member.bugs, WITHOUT_MARKS) && marks_missing(s, r)) ||

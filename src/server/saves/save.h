@@ -69,6 +69,8 @@ struct save_run {
     // Versions of the roster that the save waits for, and of the newest
     // roster, as in msg_save.
     uint64_t roster, newest;
+    uint64_t owners;   // as in msg_save
+    uint64_t checksum; // checksum of the manifest, once the save was committed
     // parent: for a delta, the checksum of the parent's manifest. parent_published: the
     // checksum `published` in the parent's manifest (save_check_parent). published: the
     // checksum of the manifest of the save that published the tables last before this

@@ -107,6 +107,7 @@ static int run_fill(const struct shard *s, const struct msg_save *m, struct save
     r->clock = m->clock;
     r->roster = m->roster;
     r->newest = m->newest != 0 ? m->newest : UINT64_MAX;
+    r->owners = m->owners;
     r->parent = m->parent;
     r->parent_published = m->published;
     r->since = s->now;
@@ -222,9 +223,13 @@ static void answer(struct shard *s, const struct shard_request *q,
         if (rc == 0)
             rc = wire_put_saved_file(&files, &f);
     }
-    m.files = (struct wire_text){files.data, (uint32_t)files.len};
-    if (rc == 0) {
-        van_send(s->van, q->peer->link, MSG_SAVED, q->id, &m, NULL);
+    // The answer may wait for the replicas, so it has memory of its own.
+    struct van_release release;
+    void *memory = rc == 0 ? pool_take(s->pool, files.len + 1, &release) : NULL;
+    if (memory != NULL) {
+        memcpy(memory, files.data, files.len);
+        m.files = (struct wire_text){memory, (uint32_t)files.len};
+        shard_send(s, q, MSG_SAVED, &m, &release, files.len);
     } else {
         err_nomem(&e, "the list of a save's contents");
         shard_refuse(s, q, &e);
@@ -252,6 +257,8 @@ enum outcome save_serve(struct shard *s, struct shard_request *q)
     if (!r->told)
         told_done(s, q);
     r->told = true;
+    if (s->chain != NULL)
+        chain_is_about(s, ABOUT_LED, WIRE_SPACE_SPARSE, NULL);
     answer(s, q, r);
     return ANSWERED;
 }
@@ -276,6 +283,7 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
         save_note_end(s, r, false);
         r->state = SAVE_FAILED;
     }
+    r->checksum = m->checksum;
     TRY(save_end_cuts(s, r, committed, e));
     save_note_end(s, r, committed);
     for (uint32_t i = 0; i < r->n && committed; i++)
@@ -310,6 +318,9 @@ enum outcome save_end_serve(struct shard *s, struct shard_request *q)
     else if (!known)
         // If the request SAVE arrives later, it will be refused.
         save_remember(&s->saves, m->save, false);
+    // If this shard dies, the next leaders of its partitions know what was published.
+    if (s->chain != NULL)
+        chain_is_about(s, ABOUT_LED, WIRE_SPACE_SPARSE, NULL);
     if (e.code != 0)
         shard_refuse(s, q, &e);
     else
