@@ -10,11 +10,17 @@
 //   - a copy has whole batches, and a mean has taken one step towards whole batches
 //   - no worker waits for ever
 //
+// In test_sim_batch_chains, which is this file with BATCHES_CHAINS 1, partitions
+// have 2 or 3 replicas, servers that lead partitions die, and others join, when
+// rows have no limit. There are no copies and no means, and at the end all members
+// of a chain have the sums.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "kit/changes.h"
 #include "kit/seeds.h"
 #include "kit/stage.h"
 #include "kit/test.h"
@@ -42,7 +48,7 @@ enum {
 #define PATIENCE (12000 * SECOND)
 #define ROW 22 // bytes of a row
 
-enum { PUSHES, PULLS, HALVES, REFUSED, NO_ROOM, COPIES, MEANS, RESENT, EVENTS };
+enum { PUSHES, PULLS, HALVES, REFUSED, NO_ROOM, COPIES, MEANS, RESENT, DIED, EVENTS };
 
 // The order in which a worker pushes to the two tables.
 enum plan { ANY, FIRST_ONE, SECOND_AT_ONCE };
@@ -86,8 +92,9 @@ struct world {
     // For each batch the sums of all earlier batches.
     int64_t sums[LINES][MAX_BATCHES + 1][KEYS];
     bool limits; // the memory for rows is limited until the time `limits_end`
-    uint64_t limits_end, room[STAGE_SERVERS];
-    struct budget budgets[STAGE_SERVERS];
+    uint64_t limits_end, room[STAGE_PLACES];
+    struct budget budgets[STAGE_PLACES];
+    struct changes changes; // with replicas
 
     // The admin operations of worker 0, which fill the tables COPY and MEAN.
     uint32_t n_admins;
@@ -108,6 +115,11 @@ static uint64_t draw(struct world *w, uint64_t n)
 static bool one_in(struct world *w, uint64_t n)
 {
     return stage_one_in(&w->stage, n);
+}
+
+static bool has_chains(void)
+{
+    return BATCHES_CHAINS != 0;
 }
 
 static struct shard_table *table_of(const struct world *w, uint32_t server,
@@ -143,14 +155,17 @@ static void draw_batches(struct world *w)
                 w->sums[t][b][i] += w->sums[t][b - 1][i];
 }
 
-static int open_server(struct world *w, struct err *e)
+static int open_server(void *ctx, bool late, struct err *e)
 {
+    struct world *w = ctx;
     struct budget *b = &w->budgets[w->stage.n_servers];
     // Room for the parts of a batch or two, and for the records of all workers.
     uint64_t parts = w->n_workers * 2048;
     budget_open(b, one_in(w, 2) ? ENOUGH : (4096 + parts) * 8 / 3 + draw(w, 2 * parts));
     struct shard_options o = {
         .budget = b, .max_bytes = ENOUGH, .hold_timeout_ns = PATIENCE, .slice_ns = 1};
+    o.member.late = late;
+    w->room[w->stage.n_servers] = ENOUGH;
     return stage_open_server(&w->stage, &o, NULL, NULL, e);
 }
 
@@ -177,6 +192,19 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     return 0;
 }
 
+static void let_servers_die(struct world *w, struct scheduler_options *o)
+{
+    o->servers = 2 + (uint32_t)draw(w, STAGE_SERVERS - 1);
+    o->replicas = 2 + (uint32_t)draw(w, 2);
+    w->n_admins = 0;
+    w->changes = (struct changes){.stage = &w->stage,
+                                  .open = open_server,
+                                  .world = w,
+                                  .next = draw(w, 300 * MS),
+                                  .pace = 400 * MS,
+                                  .most = 12};
+}
+
 static int world_open(void *ctx, struct err *e)
 {
     struct world *w = ctx;
@@ -190,9 +218,12 @@ static int world_open(void *ctx, struct err *e)
     w->n_admins = (uint32_t)draw(w, 6);
     draw_batches(w);
     struct scheduler_options o = sim_scheduler(n_servers, w->n_workers, BITS);
+    w->changes.next = VAN_NEVER;
+    if (has_chains())
+        let_servers_die(w, &o);
     TRY(stage_open_scheduler(&w->stage, &o, e));
-    for (uint32_t i = 0; i < n_servers; i++)
-        TRY(open_server(w, e));
+    for (uint32_t i = 0; i < o.servers; i++)
+        TRY(open_server(w, false, e));
     for (uint32_t i = 0; i < w->n_workers; i++)
         TRY(open_worker(w, i, e));
     struct sim_seen seen = {TABLE, 1, w->keys[0]};
@@ -451,6 +482,8 @@ static void let_work(struct worker *k)
 // Sets a server's limit of memory for the rows of each table.
 static void give_room(struct world *w, uint32_t server)
 {
+    if (table_of(w, server, TABLE) == NULL || w->stage.servers[server].dead)
+        return;
     struct shard *s = w->stage.servers[server].shard;
     s->o.max_bytes = s->bytes - table_of(w, server, TABLE)->bytes + w->room[server];
 }
@@ -466,8 +499,10 @@ static void let_limits_change(struct world *w)
     if (begins)
         w->limits_end = now + 3 * SECOND;
     for (uint32_t i = 0; i < w->stage.n_servers; i++) {
-        for (uint32_t t = 0; t < LINES; t++)
-            w->stage.o->counts[HALVES] += table_of(w, i, TABLE + t)->n_applied != 0;
+        for (uint32_t t = 0; t < LINES; t++) {
+            const struct shard_table *x = table_of(w, i, TABLE + t);
+            w->stage.o->counts[HALVES] += x != NULL && x->n_applied != 0;
+        }
         if (begins)
             w->room[i] = draw(w, KEYS * ROW / w->stage.n_servers);
         else if (now >= w->limits_end)
@@ -484,6 +519,11 @@ static void act(void *ctx)
     let_limits_change(w);
     for (uint32_t i = 0; i < w->n_workers; i++)
         let_work(&w->workers[i]);
+    // A replica that has no memory for rows leaves its chain, so another one must not die.
+    bool free = !w->limits ||
+                (w->limits_end != 0 && sim_now(w->stage.sim) > w->limits_end + SECOND);
+    if (has_chains() && w->workers[0].ready && free)
+        changes_act(&w->changes);
 }
 
 static bool has_everybody_finished(const struct world *w)
@@ -493,6 +533,32 @@ static bool has_everybody_finished(const struct world *w)
             if (!line_has_finished(&w->workers[i], t))
                 return false;
     return w->n_admins == 0 && w->admin_waits == 0 && w->looking == 0;
+}
+
+// Checks that all members of the key's chain have the sum, and no other server has a row.
+static void check_members(struct world *w, uint32_t t, uint32_t key)
+{
+    const struct roster *r = scheduler_roster(w->stage.scheduler);
+    uint32_t partition = roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[key]);
+    for (uint32_t i = 0; i < w->stage.n_servers; i++) {
+        const struct stage_server *x = &w->stage.servers[i];
+        if (!stage_is_there(x))
+            continue;
+        const float *row = shards_row(x->shard, TABLE + t, w->keys[key]);
+        bool member = roster_is_member(r, WIRE_SPACE_SPARSE, partition,
+                                       member_id(shard_member(x->shard)));
+        int64_t sum = w->sums[t][w->n_batches][key];
+        if (member ? (row != NULL ? (int64_t)*row : 0) != sum : row != NULL)
+            failed(w, "key %u of table %u is not the sum of its pushes on server %u", key,
+                   TABLE + t, i);
+    }
+}
+
+static void check_chains(struct world *w)
+{
+    for (uint32_t t = 0; t < LINES; t++)
+        for (uint32_t i = 0; i < KEYS; i++)
+            check_members(w, t, i);
 }
 
 static void check_rows(struct world *w)
@@ -535,7 +601,13 @@ static void work(void *ctx)
             return;
         }
     stage_settle(&w->stage, 2 * SECOND);
-    check_rows(w);
+    if (!has_chains()) {
+        check_rows(w);
+    } else if (changes_end(&w->changes)) {
+        // Servers need some time to notice a link that fell silent.
+        stage_settle(&w->stage, 60 * SECOND);
+        check_chains(w);
+    }
 }
 
 static void count(void *ctx, uint64_t *counts)
@@ -543,6 +615,7 @@ static void count(void *ctx, uint64_t *counts)
     const struct world *w = ctx;
     for (uint32_t i = 0; i < w->n_workers; i++)
         counts[NO_ROOM] += client_stats(w->workers[i].c.client).no_room;
+    counts[DIED] += w->changes.died;
     counts[RESENT] += stage_resent(&w->stage);
     counts[EVENTS] += w->stage.events;
 }
@@ -553,6 +626,12 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[REFUSED] > seeds && counts[NO_ROOM] > seeds);
     assert_true(counts[HALVES] > seeds);
     assert_true(counts[COPIES] > seeds / 2 && counts[MEANS] > seeds / 2);
+}
+
+static void check_deaths(const uint64_t *counts, uint64_t seeds)
+{
+    assert_true(counts[PUSHES] > 20 * seeds && counts[PULLS] > 10 * seeds);
+    assert_true(counts[DIED] > seeds / 4 && counts[HALVES] > seeds);
 }
 
 int main(int argc, char **argv)
@@ -567,11 +646,23 @@ int main(int argc, char **argv)
         .program = "test_sim_batches",
         .bugs = {{WITHOUT_ADMIN_NUMBERS}},
         .counted = {"pushes", "pulls", "looks at half a batch", "refused", "without room",
-                    "copies", "means", "messages sent again", "events"},
+                    "copies", "means", "messages sent again", "servers that died",
+                    "events"},
         .world = &world,
         .seeds = 150,
         .bug_seeds = 150,
         .check = check_counts,
     };
-    return seeds_main(&batches, argc, argv);
+    static const struct seeds chains = {
+        .program = "test_sim_batch_chains",
+        .bugs = {{WITHOUT_CHAIN_PARTS}},
+        .counted = {"pushes", "pulls", "looks at half a batch", "refused", "without room",
+                    "copies", "means", "messages sent again", "servers that died",
+                    "events"},
+        .world = &world,
+        .seeds = 20,
+        .bug_seeds = 1000,
+        .check = check_deaths,
+    };
+    return seeds_main(has_chains() ? &chains : &batches, argc, argv);
 }
