@@ -383,7 +383,8 @@ static void tell_failure(void *ctx, const char *address, const struct err *why)
 
 // Returns the options of a run of the words `argv`: a command of tug, or a program.
 static struct launch_options options_of(const struct launch_values *v, const char *tug,
-                                        int argc, char *const *argv,
+                                        const struct options *given, int argc,
+                                        char *const *argv,
                                         const struct launch_roots *roots,
                                         const struct argv *env, int level)
 {
@@ -411,6 +412,7 @@ static struct launch_options options_of(const struct launch_values *v, const cha
         .insecure = v->node.insecure,
         .connect_seconds = v->node.connect_timeout,
         .dead_seconds = v->dead_timeout,
+        .dead_given = options_given(given, "dead-timeout"),
         .gather_seconds = v->gather_timeout,
         .restarts = v->restart == RESTART_ROLE ? (uint32_t)v->restart_limit : 0,
         .log_level = levels[level],
@@ -471,7 +473,7 @@ static int run_launch(const struct launch_values *v, const struct options *given
         return TUG_EUSAGE;
     }
     int level = level_of(v, given, &roots);
-    struct launch_options o = options_of(v, tug, argc, argv, &roots, &env, level);
+    struct launch_options o = options_of(v, tug, given, argc, argv, &roots, &env, level);
     log_set_level((enum log_level)level);
     rc = run_watched(&o, &v->node.http, &roots, e);
     roots_free(&roots);

@@ -43,8 +43,27 @@ static void print_move(const json_t *s, const json_t *m)
     cli_printf("\n");
 }
 
+static void print_replicas(const json_t *s)
+{
+    const json_t *r = json_object_get(s, "replicas");
+    if (r == NULL)
+        return;
+    int64_t fewer = tool_count(r, "partitions_with_fewer"),
+            dead = tool_count(r, "false_deaths");
+    cli_printf("replicas: each partition on %lld servers",
+               (long long)tool_count(r, "wanted"));
+    if (fewer > 0)
+        cli_printf(", but %lld partition%s now on fewer", (long long)fewer,
+                   fewer == 1 ? " is" : "s are");
+    if (dead > 0)
+        cli_printf("; %lld loop%s of servers declared dead, and heard again",
+                   (long long)dead, dead == 1 ? " was" : "s were");
+    cli_printf("\n");
+}
+
 void status_print_moves(const json_t *s)
 {
+    print_replicas(s);
     const json_t *all = json_object_get(s, "moving"), *one;
     int64_t done = tool_count(all, "moves_done"), left = tool_count(all, "moves_left"),
             failed = tool_count(all, "moves_failed");

@@ -11,6 +11,8 @@
 #include "os/log.h"
 
 static const uint64_t poll_ns = 200000000; // the interval at which *asked is checked
+#define MILLIS_NS (SECOND_NS / 1000)
+#define LEAST_NS (20 * MILLIS_NS) // the shortest time between two heartbeats
 // The request numbers of heartbeats and of MSG_MAY_LEAVE.
 enum { BEAT_REQUEST = 1, LEAVE_REQUEST };
 
@@ -19,6 +21,7 @@ struct heartbeat {
     struct session_who who;
     struct session_side side;
     struct session s;
+    uint64_t every;    // time between two heartbeats, in nanoseconds
     uint64_t next;     // time at which the next heartbeat is due
     uint64_t heard_at; // time of the scheduler's last answer; 0: no answer yet
     uint64_t asked_at; // time at which a signal was first seen; 0: none yet
@@ -51,14 +54,27 @@ static void leave_replaced(struct heartbeat *h, uint64_t now)
         return;
     err_set(&why, TUG_EIO, "a newer scheduler has replaced it");
     session_break(&h->s, &why, now);
-    h->next = now + SECOND_NS;
+    h->next = now + h->every;
+}
+
+// The scheduler chooses the time between two heartbeats. A link is replaced after three of
+// them without an answer.
+static void set_pace(struct heartbeat *h, uint32_t every_ms)
+{
+    uint64_t every = every_ms * MILLIS_NS;
+    h->every = every_ms == 0 || every > SECOND_NS ? SECOND_NS
+               : every < LEAST_NS                 ? LEAST_NS
+                                                  : every;
+    h->side.greet_ns = h->side.silence_ns = HEARTBEAT_SILENCE_NS / SECOND_NS * h->every;
 }
 
 static void take_answer(struct heartbeat *h, const struct van_message *m, uint64_t now)
 {
     h->heard_at = now > 0 ? now : 1;
-    if (m->type == MSG_HEARTBEAT_OK)
+    if (m->type == MSG_HEARTBEAT_OK) {
         h->returns = m->m->heartbeat_ok.returns != 0;
+        set_pace(h, m->m->heartbeat_ok.every_ms);
+    }
     if (m->type == MSG_HEARTBEAT_OK && !m->m->heartbeat_ok.known && h->lost != NULL)
         atomic_store(h->lost, true);
     if (m->type == MSG_OK && m->request == LEAVE_REQUEST && m->m->ok.value != 0 &&
@@ -90,7 +106,7 @@ static void heartbeat_on_message(void *ctx, van_link link, struct van_message *m
     if (news == SESSION_GREETED)
         h->next = now;
     else if (news == SESSION_REFUSED)
-        h->next = session_may_retry(&h->s, h->node->scheduler) ? now : now + SECOND_NS;
+        h->next = session_may_retry(&h->s, h->node->scheduler) ? now : now + h->every;
     leave_replaced(h, now);
     if (news == SESSION_MESSAGE && h->s.state == SESSION_OPEN)
         take_answer(h, m, now);
@@ -101,7 +117,7 @@ static void heartbeat_on_closed(void *ctx, van_link link, const struct err *why,
 {
     struct heartbeat *h = ctx;
     if (session_closed(&h->s, link, why, now))
-        h->next = now + SECOND_NS;
+        h->next = now + h->every;
 }
 
 // Returns how long the scheduler must be silent before the process may end without its
@@ -160,13 +176,22 @@ static void tell_wait(struct heartbeat *h, uint64_t now)
              node_scheduler_timeout(n), n->scheduler);
 }
 
+static void beat(struct heartbeat *h)
+{
+    struct msg_heartbeat m = {.process = h->node->process, .unix_ns = clock_unix_ns()};
+    (void)van_send(h->side.van, h->s.link, MSG_HEARTBEAT, BEAT_REQUEST, &m, NULL);
+}
+
 static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
 {
     struct heartbeat *h = ctx;
     look_at_signals(h, now);
     if (h->side.van == NULL || now < h->next)
         return h->next;
-    h->next = now + SECOND_NS;
+    // If this process was stopped, the scheduler's answers may wait to be read.
+    if (h->s.state == SESSION_OPEN && now >= h->next + h->every)
+        h->s.heard_at = now;
+    h->next = now + h->every;
     tell_wait(h, now);
     leave_replaced(h, now);
     (void)session_tick(&h->s, now); // closes the link if the scheduler is silent
@@ -174,10 +199,8 @@ static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
         // An attempt to connect that hangs is given up and replaced, like a silent link.
         (void)session_dial(&h->s, h->node->scheduler, HEARTBEAT_SILENCE_NS, now);
     } else if (h->s.state == SESSION_OPEN) {
-        struct msg_heartbeat m = {.process = h->node->process,
-                                  .unix_ns = clock_unix_ns()};
         struct msg_may_leave ask = {.process = h->node->process};
-        (void)van_send(h->side.van, h->s.link, MSG_HEARTBEAT, BEAT_REQUEST, &m, NULL);
+        beat(h);
         if (h->asked_at != 0)
             (void)van_send(h->side.van, h->s.link, MSG_MAY_LEAVE, LEAVE_REQUEST, &ask,
                            NULL);
@@ -208,6 +231,11 @@ static void *heartbeat_run(void *arg)
     while (!atomic_load(&h->stop) &&
            van_poll(h->side.van, van_now(h->side.van) + poll_ns, &e) == 0)
         ;
+    // The scheduler may have declared this process dead; it counts how often it was wrong.
+    if (h->s.state == SESSION_OPEN) {
+        beat(h);
+        (void)van_poll(h->side.van, van_now(h->side.van), &e);
+    }
     return NULL;
 }
 
@@ -225,6 +253,7 @@ int heartbeat_open(struct heartbeat **ret, const struct node *n, atomic_bool *lo
                  .silence_ns = HEARTBEAT_SILENCE_NS},
         .s = {.side = &h->side, .role = WIRE_SCHEDULER},
         .lost = lost,
+        .every = SECOND_NS,
     };
     *ret = h;
     return 0;

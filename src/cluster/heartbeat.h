@@ -1,7 +1,8 @@
 // Heartbeats: a thread with a link of its own sends the scheduler a message once a
-// second, as a sign that this process is alive. A link without an answer for
-// HEARTBEAT_SILENCE_NS is replaced, so that the scheduler does not declare a living
-// process dead only because its link is dead.
+// second, or as often as the scheduler asks for, as a sign that this process is
+// alive. A link without an answer for HEARTBEAT_SILENCE_NS, or three heartbeats, is
+// replaced, so that the scheduler does not declare a living process dead only
+// because its link is dead.
 //
 // A process that got a signal to end must not leave while other members need it.
 // Heartbeats ask the scheduler, which either lets the process leave at once or first ends

@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"
+#include "cluster/scheduler/scheduler_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static struct heartbeat *beats[2];
 static struct van *vans[2];
 static atomic_bool lost[2], asked[2], leave[2];
 static struct memory_journal journal;
+static uint32_t replicas; // more than 1: servers are dead after 0.75 s of silence
 static struct scheduler_options options;
 
 static int open_world_with(bool ends_in_order, struct journal *j)
@@ -26,6 +28,8 @@ static int open_world_with(bool ends_in_order, struct journal *j)
     options = world_options(1, 1);
     options.ends_in_order = ends_in_order;
     options.journal = j;
+    options.replicas = replicas;
+    options.server_timeout_ns = replicas > 1 ? 750 * MILLIS : 0;
     memset(options.session_key, 7, sizeof(options.session_key));
     world_open(&w, 1, &options);
     world_add_all(&w, 1, 1, false);
@@ -61,6 +65,16 @@ static int open_driven_world(void **state)
 {
     (void)state;
     return open_world_with(true, NULL);
+}
+
+// Opens the world, with replicas of partitions.
+static int open_replicas(void **state)
+{
+    (void)state;
+    replicas = 2;
+    int rc = open_world_with(false, NULL);
+    replicas = 0;
+    return rc;
 }
 
 // Opens the driven world with a journal.
@@ -329,6 +343,38 @@ static void test_workers_that_are_asked_to_end(void **state)
     assert_true(scheduler_asked(w.s));
 }
 
+static void set_silent(uint32_t i, bool silent)
+{
+    sim_partition(w.sim, w.actors[i].v, w.v, silent);
+    sim_partition(w.sim, vans[i], w.v, silent);
+}
+
+// Servers whose partitions have replicas have a shorter time limit than workers, and send
+// heartbeats more often. The scheduler counts a death that was not one.
+static void test_replicas(void **state)
+{
+    (void)state;
+    for (uint64_t end = sim_now(w.sim) + 2 * SECONDS; sim_now(w.sim) < end;) {
+        world_run(&w, 100 * MILLIS);
+        assert_true(sim_now(w.sim) - w.s->processes[0].sign_at <= 350 * MILLIS);
+    }
+    set_silent(1, true);
+    world_run(&w, 2 * SECONDS);
+    set_silent(1, false);
+    world_run(&w, 2 * SECONDS);
+    assert_all_live();
+    set_silent(0, true);
+    world_run(&w, 400 * MILLIS);
+    assert_true(w.s->nodes[0].n.alive);
+    world_run(&w, 400 * MILLIS);
+    assert_false(w.s->nodes[0].n.alive);
+    assert_int_equal(w.s->false_deaths, 0);
+    set_silent(0, false);
+    world_run(&w, 10 * SECONDS);
+    assert_int_equal(w.s->false_deaths, 1);
+    assert_true(atomic_load(&lost[0]));
+}
+
 // A process does not wait for a scheduler that cannot be reached.
 static void test_asked_to_end_and_nobody_answers(void **state)
 {
@@ -461,6 +507,7 @@ int main(void)
                                         open_kept_world, close_kept_world),
         cmocka_unit_test_setup_teardown(test_stopped_before_the_first_heartbeat,
                                         open_kept_world, close_kept_world),
+        cmocka_unit_test_setup_teardown(test_replicas, open_replicas, close_world),
         cmocka_unit_test(test_the_number_is_for_the_scheduler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

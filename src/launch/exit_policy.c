@@ -13,9 +13,11 @@ const char *launch_role_name(enum launch_role role)
     return names[role];
 }
 
-void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers)
+void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers,
+                      bool replicas)
 {
-    *v = (struct exit_policy){.program = program, .workers = workers};
+    *v = (struct exit_policy){
+        .program = program, .workers = workers, .replicas = replicas};
 }
 
 // Returns the last line that the process wrote, without the "tug worker: " in front.
@@ -204,7 +206,8 @@ static enum exit_policy_next any_exit(struct exit_policy *v, const struct launch
         return scheduler_exit(v, x);
     if (x->role == LAUNCH_WORKER)
         return worker_exit(v, x);
-    return is_well(x) ? EXIT_POLICY_GO_ON : cannot_go_on(v, x);
+    bool replaced = v->replicas && !v->program && !is_contagious(x);
+    return is_well(x) || replaced ? EXIT_POLICY_GO_ON : cannot_go_on(v, x);
 }
 
 enum exit_policy_next exit_policy_exit(struct exit_policy *v, const struct launch_exit *x)

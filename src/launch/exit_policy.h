@@ -3,7 +3,8 @@
 //
 //   the scheduler       decides how a training run ended; later ends of other processes
 //                       do not count
-//   a server            with exit code 0 it was dismissed; else the rows it held are lost
+//   a server            with exit code 0 it was dismissed; else the rows it held are lost,
+//                       unless there are replicas: then the scheduler decides
 //   a worker            after a signal or a network error (exit code 4) the others take
 //                       over its work, unless it was the last worker
 //   exit code 2, 3, 5   would happen to all others, too: wrong usage, bad data, a bug
@@ -60,13 +61,16 @@ struct exit_policy {
     struct exit_policy_failure failures[EXIT_POLICY_FAILURES_MAX]; // filled if `program`
     uint32_t n_failures, decisive; // decisive: index of the failure that ended the run
     uint32_t workers;
+    bool replicas; // other servers hold the partitions of a server that was killed
     uint32_t workers_ended, workers_done; // workers_done: number with exit code 0
     bool scheduler_ended;
     bool killed;    // `end` says that a process was killed
     struct err end; // the error that ended the run, as far as known; code 0: no error
 };
 
-void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers);
+// replicas: each partition has more than one.
+void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers,
+                      bool replicas);
 enum exit_policy_next exit_policy_exit(struct exit_policy *v,
                                        const struct launch_exit *x);
 void exit_policy_interrupted(struct exit_policy *v);

@@ -257,6 +257,7 @@ static bool restart_later(struct run *r, uint32_t member, const struct launch_ex
     char text[EXIT_POLICY_TEXT_MAX];
     if (r->o->restarts == 0 || r->o->program || r->stage != STAGE_RUN || r->interrupted ||
         !r->announced || !others_run(r, member) ||
+        (x->role == LAUNCH_SERVER && r->o->replicas < 2) ||
         !restart_plan(&r->restarts[member], x, r->o->restarts, clock_ns()))
         return false;
     log_warn("%s; it is started again in %.3g s (restart %u of at most %u)",
@@ -285,14 +286,17 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     if (r->interrupted && member != 0)
         return; // the interrupted run has asked the processes to end
     char text[EXIT_POLICY_TEXT_MAX];
-    if (restart_later(r, member, &x))
-        return;
     bool killed = x.signal != 0 && r->stage == STAGE_RUN;
     r->lost |= x.role == LAUNCH_SERVER && killed;
+    if (restart_later(r, member, &x))
+        return;
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
-            (void)buf_printf(&r->held, "%s\n", exit_policy_describe(&x, text));
+            (void)buf_printf(&r->held, "%s%s\n", exit_policy_describe(&x, text),
+                             x.role == LAUNCH_SERVER
+                                 ? "; replicas on other servers take its place"
+                                 : "");
             if (number != 0)
                 // A process that was killed did not end because of the run's end, so it is
                 // reported at once.
@@ -353,6 +357,9 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
     struct argv argv, env;
     struct buf input;
     char log[FILE_PATH_MAX], name[40];
+    uint32_t member = member_of(r, role, rank);
+    bool again = processes_has(r->processes, member);
+    r->plan.joins = again && role == LAUNCH_SERVER;
     TRY(plan_role(&r->plan, role, rank, &argv, &env, &input, e));
     if (role == LAUNCH_SCHEDULER)
         snprintf(name, sizeof(name), "scheduler");
@@ -380,8 +387,7 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
         .rank = role == LAUNCH_SCHEDULER ? -1 : (int)rank,
         .holds = r->o->program ? NULL : is_last_word,
     };
-    uint32_t member = member_of(r, role, rank);
-    p.again = processes_has(r->processes, member);
+    p.again = again;
     int rc = p.again ? processes_start_again(r->processes, member, &p, e)
                      : processes_start(r->processes, &p, e);
     if (rc == 0)
@@ -563,7 +569,7 @@ int launch_run(const struct launch_options *o, bool *ret_lost, struct err *e)
         return err_nomem(e, "the launcher");
     r->told = BUF_INIT(1 << 20);
     r->held = BUF_INIT(1 << 20);
-    exit_policy_open(&r->policy, o->program, o->workers);
+    exit_policy_open(&r->policy, o->program, o->workers, o->replicas > 1);
     int rc = launch_begin(r, e);
     if (rc == 0)
         rc = processes_run(r->processes, e);

@@ -38,6 +38,7 @@ struct launch_options {
     const char *ca, *cert, *key;
     bool insecure;
     double connect_seconds, dead_seconds, gather_seconds;
+    bool dead_given; // dead_seconds is not the default
     // How often the scheduler, or a worker, is started again after it was killed; 0: never.
     uint32_t restarts;
     const char *log_level;

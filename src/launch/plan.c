@@ -246,7 +246,8 @@ static int add_scheduler(struct argv *w, const struct plan *p)
     TRY(argv_add(w, "--announce"));
     if (p->state[0] != '\0')
         TRY(argv_add(w, "--state=%s", p->state));
-    TRY(argv_add(w, "--dead-timeout=%g", o->dead_seconds));
+    if (o->dead_given)
+        TRY(argv_add(w, "--dead-timeout=%g", o->dead_seconds));
     return argv_add(w, "--gather-timeout=%g", o->gather_seconds);
 }
 
@@ -270,6 +271,8 @@ static int add_member(struct argv *w, const struct plan *p, enum launch_role rol
         TRY(argv_add(w, "--load-root=%s", o->load_roots.items[i]));
     if (o->cold_root != NULL)
         TRY(argv_add(w, "--cold-root=%s", o->cold_root));
+    if (p->joins)
+        TRY(argv_add(w, "--join"));
     TRY(argv_add(w, "--loops=%u", o->loops));
     return argv_add(w, "--sparse-loops=%u", o->sparse_loops);
 }

@@ -29,6 +29,7 @@ struct plan {
     // The ports of the pages of --http: of the scheduler, the servers, and the workers.
     uint16_t *http_ports;
     bool spin;
+    bool joins;         // the server whose command is made next joins a running cluster
     struct hosts hosts; // n == 0: all processes run on this machine
     struct secrets secrets;
     char job[64];              // name of the run's directory on the hosts

@@ -22,7 +22,7 @@ static bool was_killed(const struct launch_exit *x)
 bool restart_plan(struct restart *r, const struct launch_exit *x, uint32_t limit,
                   uint64_t now_ns)
 {
-    if (x->role == LAUNCH_SERVER || x->asked || !was_killed(x) || r->times >= limit)
+    if (x->asked || !was_killed(x) || r->times >= limit)
         return false;
     bool calm = now_ns - r->began_ns >= RESTART_CALM_SECONDS * SECOND_NS;
     r->delay = r->delay == 0 || calm ? RESTART_FIRST_SECONDS : 2 * r->delay;

@@ -1,11 +1,13 @@
 // Decides whether launch starts a process of a run again after its end, and when: pure rules,
 // which do not touch processes.
 //
-// A scheduler or a worker that was killed is started again: the scheduler continues with its
-// state, and the worker leases pieces anew. A server is not, because its rows are gone. Nor
-// is a process that ended by itself: it would end again for the same reason. The first restart of a
-// process comes after RESTART_FIRST_SECONDS, and each further one after twice that time, up
-// to RESTART_MOST_SECONDS, unless the process has lived for RESTART_CALM_SECONDS.
+// A scheduler or a worker that was killed is started again: the scheduler continues with
+// its state, and the worker leases pieces anew. A server joins the cluster anew; without
+// replicas it is not started again, because its rows are gone (launch.c). Nor is a
+// process that ended by itself: it would end again for the same reason. The first restart
+// of a process comes after RESTART_FIRST_SECONDS, and each further one after twice that
+// time, up to RESTART_MOST_SECONDS, unless the process has lived for
+// RESTART_CALM_SECONDS.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_RESTART_H

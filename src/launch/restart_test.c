@@ -30,7 +30,7 @@ static void only_the_killed(void **state)
         {LAUNCH_WORKER, 0, SIGKILL, true},    {LAUNCH_WORKER, 0, SIGABRT, true},
         {LAUNCH_WORKER, 4, 0, false},         {LAUNCH_WORKER, 2, 0, false},
         {LAUNCH_WORKER, 0, SIGINT, false},    {LAUNCH_WORKER, 0, SIGHUP, false},
-        {LAUNCH_SERVER, 0, SIGKILL, false},   {LAUNCH_SERVER, 4, 0, false},
+        {LAUNCH_SERVER, 0, SIGKILL, true},    {LAUNCH_SERVER, 4, 0, false},
     };
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
         struct restart r = {0};

@@ -204,6 +204,12 @@ const struct metric metrics[] = {
     ROW("tug_move_longest_stop_seconds", OWN, "moving.longest_stop_seconds", GAUGE,
         "Longest time for which a moving partition was stopped, since moves were last "
         "planned."),
+    ROW("tug_replicas_wanted", OWN, "replicas.wanted", GAUGE,
+        "Servers that hold each partition (--replicas)."),
+    ROW("tug_replicas_partitions_with_fewer", OWN, "replicas.partitions_with_fewer",
+        GAUGE, "Partitions that fewer servers hold now."),
+    ROW("tug_replicas_false_deaths_total", OWN, "replicas.false_deaths", COUNTER,
+        "Loops of servers that were declared dead, and were heard again."),
     ROW("tug_node_up", NODE, "alive", GAUGE, "1 while the node is alive."),
     ROW("tug_node_left", NODE, "left", GAUGE,
         "1 if the node has left after finishing its work."),

@@ -132,10 +132,11 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 // Options of launch and the scheduler, which wait for the other processes; their fields
 // are members of the command's struct itself, not of its member `node`.
 #define CLUSTER_DEAD_OPTION                                                              \
-    "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
+    "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 0.5, 86400),                   \
         "time without a message after which a process counts as dead; each process "     \
         "sends a "                                                                       \
-        "heartbeat every second"
+        "heartbeat every second, or at least three in this time. With --replicas 2 or "  \
+        "more, servers have 0.75 s unless this option is given"
 
 #define CLUSTER_REPLICAS_OPTION                                                          \
     "replicas", U64_AT(replicas, "R", "1", 1, CHAINS_MAX_REPLICAS),                      \
@@ -146,6 +147,9 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 #define CLUSTER_GATHER_OPTION(and_then)                                                  \
     "gather-timeout", F64_AT(gather_timeout, "SECONDS", "60", 0.1, 86400),               \
         "how long to wait for all servers and workers" and_then
+
+// The time limit for servers if --replicas is at least 2, and --dead-timeout is not given.
+#define REPLICAS_DEAD_SECONDS 0.75
 
 // Reads the role in the environment of ps-lite or Paddle, for the command of that role
 // (WIRE_NOBODY: any). The scheme is ROLE_NONE if the environment gives no role.

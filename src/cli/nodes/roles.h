@@ -12,6 +12,7 @@ struct scheduler_values {
     struct node_values node;
     uint64_t servers, workers, replicas;
     double dead_timeout, gather_timeout;
+    double server_timeout; // not an option; like dead_timeout, for servers; 0: the same
     bool announce;
     const char *state; // directory of the journal, address of etcd, or NULL
     // Not an option. True if the processes were not started by one command, so some may

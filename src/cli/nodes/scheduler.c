@@ -242,6 +242,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .replicas = (uint32_t)v->replicas,
         .gather_timeout_ns = (uint64_t)(v->gather_timeout * (double)SECOND_NS),
         .dead_timeout_ns = (uint64_t)(v->dead_timeout * (double)SECOND_NS),
+        .server_timeout_ns = (uint64_t)(v->server_timeout * (double)SECOND_NS),
         .leave_timeout_ns = LEAVE_SECONDS * SECOND_NS,
         .session_base = clock_unix_ns(),
         .pid = (uint32_t)getpid(),
@@ -555,6 +556,8 @@ static int scheduler_command(const void *values, const struct options *o, int ar
     else
         role = (struct role){0};
     scheduler_values_fill(&v, o, &role);
+    if (v.replicas > 1 && !options_given(o, "dead-timeout"))
+        v.server_timeout = REPLICAS_DEAD_SECONDS;
     TRY(training_words(argc, argv, &train, &parsed, e));
     t.options = parsed;
     node_catch_signals();

@@ -50,6 +50,8 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
         return err_nomem(e, "the scheduler");
     s->o = *o;
     snprintf(s->host, sizeof(s->host), "%s", o->host != NULL ? o->host : "");
+    if (s->o.server_timeout_ns == 0)
+        s->o.server_timeout_ns = o->dead_timeout_ns;
     s->session = s->unix_base = o->session_base;
     s->reports = BUF_INIT(WIRE_BYTES_MAX);
     s->roster.servers = o->servers;
@@ -493,7 +495,7 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, scheduler_work_tick(s));
     next = clock_earlier(next, scheduler_mark_work(s));
     scheduler_keep_tick(s);
-    s->due = clock_earlier(next, now + s->o.dead_timeout_ns / SCHEDULER_LATE_PART);
+    s->due = clock_earlier(next, now + scheduler_timeout(s) / SCHEDULER_LATE_PART);
     scheduler_check(s);
     return s->due;
 }

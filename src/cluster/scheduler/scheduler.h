@@ -46,6 +46,7 @@ struct scheduler_options {
     uint64_t gather_timeout_ns; // time limit for all nodes to join; after it, the nodes
                                 // get STOP with the names of the missing nodes
     uint64_t dead_timeout_ns;   // time without a sign of life after which a node is dead
+    uint64_t server_timeout_ns; // the same for servers; 0: dead_timeout_ns
     uint64_t leave_timeout_ns;  // time limit for all nodes to leave at the end
     uint64_t session_base;   // session numbers start above this one: the start time in ns
     uint8_t session_key[32]; // random key of sessions: see cluster/proof.h

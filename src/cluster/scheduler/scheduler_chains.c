@@ -387,7 +387,7 @@ void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n)
     for (int space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
             changed |= lose(s, space, p, n->n.id, led);
-    if (led != NULL)
+    if (led != NULL && s->phase != SCHEDULER_ENDING)
         tell_promoted(s, n, led);
     mem_free(led);
     if (!changed)
@@ -463,4 +463,23 @@ void scheduler_member_out_serve(struct scheduler *s, struct sched_node *n,
     s->moving.look_at = s->now;
     if (wire_code(m->code) == TUG_ENOMEM)
         scheduler_plan_around(s, out);
+}
+
+// ---------------------------------------------------------------- the status
+
+void scheduler_chains_print(const struct scheduler *s, struct json_out *o)
+{
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    uint64_t shorter = 0;
+    if (!scheduler_has_chains(s))
+        return;
+    for (int space = 0; space < WIRE_SPACES && s->roster.epoch != 0; space++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
+            shorter += roster_chain(&s->roster, (enum wire_space)space, p, chain) <
+                       s->roster.replicas;
+    json_out_open(o, "replicas", '{');
+    json_out_u64(o, "wanted", s->roster.replicas);
+    json_out_u64(o, "partitions_with_fewer", shorter);
+    json_out_u64(o, "false_deaths", s->false_deaths);
+    json_out_close(o, '}');
 }

@@ -116,6 +116,7 @@ struct sched_node {
     // The server had no room for a partition, and gets no more until placements are planned
     // anew.
     bool full;
+    bool came_back;     // the node was declared dead, and was heard again
     uint32_t in_flight; // the number of moves from and to this node that are in progress
     struct retry moves; // when moves to this node are tried again after failures
 };
@@ -256,8 +257,10 @@ struct scheduler {
     struct encoded_roster *encoded; // NULL if not made yet
     bool changed; // the node table has changed since the roster was made
     uint64_t listed_at;
-    uint64_t room_at; // no roster is sent before this time
-    bool broken;      // servers have died, so that some partitions have no owner
+    uint64_t room_at;      // no roster is sent before this time
+    uint64_t false_deaths; // number of nodes of servers that were declared dead, and were
+                           // heard again
+    bool broken;           // servers have died, so that some partitions have no owner
 
     struct moving moving;
 
@@ -363,8 +366,15 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 // Defined in scheduler_signs.c:
 // Records that n is no longer alive.
 void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left);
-// The scheduler runs at least SCHEDULER_LATE_PART times in the dead timeout. It notices that
-// it was stopped if it runs later than planned by one such part.
+// Called when a node that was declared dead is heard again.
+void scheduler_came_back(struct scheduler *s, struct sched_node *n);
+// Returns the shorter one of the dead timeouts of servers and of other nodes.
+uint64_t scheduler_timeout(const struct scheduler *s);
+// Returns the time without a sign of life after which a node of this role is dead.
+uint64_t scheduler_timeout_of(const struct scheduler *s, enum wire_role role);
+
+// The scheduler runs at least SCHEDULER_LATE_PART times in the shortest dead timeout. It
+// notices that it was stopped if it runs later than planned by one such part.
 enum { SCHEDULER_LATE_PART = 16 };
 void scheduler_forgive_silence(struct scheduler *s);
 uint64_t scheduler_find_dead(struct scheduler *s); // returns the time of the next call
@@ -454,6 +464,8 @@ bool scheduler_has_chains(const struct scheduler *s); // partitions have replica
 // Adds backups to the first placement of a space, whose owners are known. Returns 0 or
 // TUG_ENOMEM.
 int scheduler_chains_place(struct scheduler *s, int space, uint64_t *ret_shorter);
+// Writes the numbers of replicas for the status; nothing if there are no chains.
+void scheduler_chains_print(const struct scheduler *s, struct json_out *o);
 // Logs how many chains are shorter than the option replicas, if the number has changed.
 void scheduler_chains_tell(struct scheduler *s, uint64_t shorter);
 // Copies the present chains of a space, as the planned ones are stored.

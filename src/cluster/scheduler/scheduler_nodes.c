@@ -453,8 +453,10 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
         n->left = true;
     } else if (why == NULL && !n->n.alive && !n->left) {
         snprintf(text, sizeof(text),
-                 "%s counts as dead: it gave no sign of life for %" PRIu64 " s",
-                 scheduler_name(n, name), s->o.dead_timeout_ns / SECOND_NS);
+                 "%s counts as dead: it gave no sign of life for %.3g s",
+                 scheduler_name(n, name),
+                 (double)scheduler_timeout_of(s, n->n.role) / SECOND_NS);
+        scheduler_came_back(s, n);
         why = text;
     }
     if (why != NULL) {

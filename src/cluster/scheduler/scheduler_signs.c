@@ -13,9 +13,17 @@
 // The time in which a node may connect again if its link closes after STOP was sent, at
 // the end of the cluster. It is short, because the node has most likely ended.
 static const uint64_t stopped_grace_ns = 1000000000;
-// The time in which a node may connect again after the link of its heartbeats has closed.
-// Heartbeats come every second.
-static const uint64_t silent_grace_ns = 3000000000;
+// The time between two heartbeats is this part of the shortest dead timeout, and at most
+// BEAT_NS.
+enum { BEAT_PART = 3 };
+#define BEAT_NS SECOND_NS
+#define MILLIS_NS (SECOND_NS / 1000)
+// The time in which a node may connect again after the link of its heartbeats has closed,
+// in heartbeats. If its partitions have replicas, the time is shorter, because the run
+// waits for it.
+enum { SILENT_BEATS = 3, SILENT_BEATS_REPLICAS = 2 };
+// The time for which a node may take to connect to a scheduler that was started again.
+#define REJOIN_REPLICAS_NS (4 * SECOND_NS)
 // The additional time if heartbeats still arrive: the process is alive, but its node may
 // need several attempts to connect, each of which may hang.
 static const uint64_t beating_grace_ns = 30000000000;
@@ -23,6 +31,21 @@ static const uint64_t beating_grace_ns = 30000000000;
 // The time for which a guest that has left is remembered, so that it can repeat LEAVE if
 // the answer was lost.
 static const uint64_t guest_memory_ns = 10000000000;
+
+uint64_t scheduler_timeout(const struct scheduler *s)
+{
+    return clock_earlier(s->o.dead_timeout_ns, s->o.server_timeout_ns);
+}
+
+uint64_t scheduler_timeout_of(const struct scheduler *s, enum wire_role role)
+{
+    return role == WIRE_SERVER ? s->o.server_timeout_ns : s->o.dead_timeout_ns;
+}
+
+static uint64_t beat_of(const struct scheduler *s)
+{
+    return clock_earlier(BEAT_NS, scheduler_timeout(s) / BEAT_PART);
+}
 
 static void close_beats(struct scheduler *s, struct link *l)
 {
@@ -47,6 +70,12 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
             return false;
     }
     return true;
+}
+
+void scheduler_came_back(struct scheduler *s, struct sched_node *n)
+{
+    s->false_deaths += n->n.role == WIRE_SERVER && !n->came_back;
+    n->came_back = true;
 }
 
 // Assigns the link to this process: from now on the link has heartbeats of this process
@@ -80,12 +109,18 @@ void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t req
         scheduler_keep_link(s, l->link, (enum wire_role)p->role);
         p->sign_at = s->now;
         p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
-        for (uint32_t k = 0; k < s->n_nodes; k++)
-            given_up |= s->nodes[k].used && s->nodes[k].process == i &&
-                        !s->nodes[k].n.alive && !s->nodes[k].left;
+        for (uint32_t k = 0; k < s->n_nodes; k++) {
+            struct sched_node *n = &s->nodes[k];
+            if (!n->used || n->process != i || n->n.alive || n->left)
+                continue;
+            given_up = true;
+            scheduler_came_back(s, n);
+        }
     }
-    struct msg_heartbeat_ok ok = {
-        .unix_ns = scheduler_unix_ns(s), .known = !given_up, .returns = s->keep != NULL};
+    struct msg_heartbeat_ok ok = {.unix_ns = scheduler_unix_ns(s),
+                                  .known = !given_up,
+                                  .returns = s->keep != NULL,
+                                  .every_ms = (uint32_t)(beat_of(s) / MILLIS_NS)};
     scheduler_send(s, l->link, MSG_HEARTBEAT_OK, request, &ok);
 }
 
@@ -111,8 +146,8 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
         leases_worker_dead(s->leases, n->n.id);
     if (!left) {
         char text[OPERATION_TEXT];
-        snprintf(text, sizeof(text), "it gave no sign of life for %" PRIu64 " s",
-                 (s->now - s->processes[n->process].sign_at) / SECOND_NS);
+        snprintf(text, sizeof(text), "it gave no sign of life for %.3g s",
+                 (double)(s->now - s->processes[n->process].sign_at) / SECOND_NS);
         scheduler_say(s, "%s is gone: %s", scheduler_name(n, name), text);
         scheduler_note(s, "death", name, text);
         if (n->link != 0) {
@@ -128,15 +163,26 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
         scheduler_moves_lost(s, n);
 }
 
+// Returns whether the node is dead if no sign of life comes from its process. A process
+// that has sent no heartbeat yet is asked for a sign if partitions have replicas, because
+// updates may wait for it.
+static bool needs_signs(const struct scheduler *s, const struct sched_node *n)
+{
+    return s->processes[n->process].beats ||
+           (n->n.role == WIRE_SERVER && scheduler_has_chains(s));
+}
+
 // Returns the time at which a node with a closed link is declared dead. If the
 // heartbeats' link is also closed, the process was most likely killed. Then the process
 // has less time to come back, counted from the moment when the last link closed.
 static uint64_t closed_too_long(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
-    uint64_t grace = s->o.dead_timeout_ns, since = n->closed_at;
+    uint64_t grace = scheduler_timeout_of(s, n->n.role), since = n->closed_at;
+    bool replaced = n->n.role == WIRE_SERVER && scheduler_has_chains(s);
     if (p->silent_at != 0) {
-        grace = clock_earlier(grace, silent_grace_ns);
+        uint64_t beats = replaced ? SILENT_BEATS_REPLICAS : SILENT_BEATS;
+        grace = clock_earlier(grace, beats * beat_of(s));
         since = p->silent_at > since ? p->silent_at : since;
     } else if (p->beats) {
         grace += beating_grace_ns;
@@ -146,15 +192,28 @@ static uint64_t closed_too_long(const struct scheduler *s, const struct sched_no
     return since + grace;
 }
 
+// Returns the time before which no node may be declared dead after a restart of the
+// scheduler. Servers whose partitions have replicas have less time, because the run waits
+// for them.
+static uint64_t rejoin_until(const struct scheduler *s, const struct sched_node *n)
+{
+    uint64_t all = s->o.dead_timeout_ns + MEMBER_TRY_NS,
+             own = s->o.server_timeout_ns + REJOIN_REPLICAS_NS;
+    bool replaced = n->n.role == WIRE_SERVER && scheduler_has_chains(s);
+    return replaced && s->rejoin_until > all && own < all ? s->rejoin_until - all + own
+                                                          : s->rejoin_until;
+}
+
 static uint64_t death_of(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
-    uint64_t due = p->beats ? p->sign_at + s->o.dead_timeout_ns : VAN_NEVER;
+    uint64_t due = needs_signs(s, n) ? p->sign_at + scheduler_timeout_of(s, n->n.role)
+                                     : VAN_NEVER;
     bool stopped = n->stop_at != 0 && s->phase == SCHEDULER_ENDING;
     if (n->link == 0)
         due = clock_earlier(due, closed_too_long(s, n));
-    if (!stopped && due < s->rejoin_until)
-        due = s->rejoin_until;
+    if (!stopped && due < rejoin_until(s, n))
+        due = rejoin_until(s, n);
     return due;
 }
 
@@ -164,16 +223,16 @@ static uint64_t death_of(const struct scheduler *s, const struct sched_node *n)
 static uint64_t ask_for_sign(struct scheduler *s, struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
-    if (n->link == 0 || !p->beats || bug_in(s->o.bugs, WITHOUT_SIGNS))
+    if (n->link == 0 || !needs_signs(s, n) || bug_in(s->o.bugs, WITHOUT_SIGNS))
         return VAN_NEVER;
-    uint64_t due = p->sign_at + s->o.dead_timeout_ns / 2;
-    if (due < n->pinged_at + SECOND_NS)
-        due = n->pinged_at + SECOND_NS;
+    uint64_t due = p->sign_at + scheduler_timeout_of(s, n->n.role) / 2;
+    if (due < n->pinged_at + beat_of(s))
+        due = n->pinged_at + beat_of(s);
     if (s->now < due)
         return due;
     n->pinged_at = s->now;
     scheduler_send(s, n->link, MSG_PING, 1, &(struct msg_ping){});
-    return s->now + SECOND_NS;
+    return s->now + beat_of(s);
 }
 
 uint64_t scheduler_find_dead(struct scheduler *s)
@@ -247,7 +306,7 @@ static uint64_t move_up(uint64_t time, uint64_t ns, uint64_t now)
 // scheduler has run for that long without a stop.
 static uint64_t forgiven(struct scheduler *s, uint64_t late)
 {
-    const uint64_t most = s->o.dead_timeout_ns;
+    const uint64_t most = scheduler_timeout(s);
     if (s->now - s->late_at > most)
         s->forgiven = 0;
     s->late_at = s->now;
@@ -267,7 +326,7 @@ void scheduler_forgive_silence(struct scheduler *s)
     bool mute = scheduler_is_mute(s);
     uint64_t late = s->now > s->due ? s->now - s->due : 0;
     if (!mute && (bug_in(s->o.bugs, WITHOUT_FORGIVING) || late == 0 ||
-                  late < s->o.dead_timeout_ns / SCHEDULER_LATE_PART))
+                  late < scheduler_timeout(s) / SCHEDULER_LATE_PART))
         return;
     if (mute) // an attempt to connect may hang for MEMBER_TRY_NS
         s->rejoin_until = s->now + s->o.dead_timeout_ns + MEMBER_TRY_NS;

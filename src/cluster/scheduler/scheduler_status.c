@@ -219,6 +219,7 @@ int scheduler_json(const struct scheduler *s, struct buf *ret)
     put_nodes(s, &o);
     if (o.rc == 0)
         o.rc = put_placement(s, &o);
+    scheduler_chains_print(s, &o);
     scheduler_moves_print(s, &o);
     put_pass(s, &o);
     put_barriers(s, &o);

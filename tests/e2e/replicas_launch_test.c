@@ -1,0 +1,91 @@
+// tug launch --replicas: a training goes on when a server is killed whose partitions have
+// replicas; with --restart role the server comes back by joining again. The run ends, with
+// the names of the partitions, when no replica of them is left.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/processes.h"
+
+enum { ROWS = 3000 };
+
+static void launch(unsigned servers, const char *more, unsigned epochs)
+{
+    cluster_start("run",
+                  "launch --servers %u --workers 2 --replicas 2 %s -- train --data "
+                  "data.svm --format libsvm --batch 64 --data-in memory --epochs %u",
+                  servers, more, epochs);
+    cluster_await("run", "pass 1/");
+}
+
+static pid_t kill_server(const char *node)
+{
+    pid_t pid = cluster_node("run", node);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    return pid;
+}
+
+// Waits until the partitions of a server that is dead have all replicas again.
+static void await_copies(const char *node, pid_t pid)
+{
+    char host[64] = "";
+    assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+    cluster_await("run", files_path("MB, because %s (%s:%d) is gone", node, host, pid));
+}
+
+static void the_run_goes_on(void **state)
+{
+    (void)state;
+    launch(3, "", 100);
+    pid_t pid = kill_server("server 1");
+    cluster_await("run",
+                  "was killed by signal 9 (Killed); replicas on other servers take "
+                  "its place");
+    await_copies("server 1", pid);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_said("run", "is gone: it gave no sign of life");
+    cluster_none_left();
+}
+
+// Each server is killed once, so at the end no server of the beginning is left.
+static void servers_come_back(void **state)
+{
+    (void)state;
+    launch(2, "--restart role", 4000);
+    pid_t pid = kill_server("server 0");
+    cluster_await("run", "it is started again in 0.25 s (restart 1 of at most 10)");
+    cluster_await("run", "server 2 has joined");
+    await_copies("server 0", pid);
+    pid = kill_server("server 1");
+    cluster_await("run", "server 0 has joined"); // the rank is free
+    await_copies("server 1", pid);
+    cluster_signal("run", SIGTERM);
+    cluster_ends("run", 130, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+static void no_replica_is_left(void **state)
+{
+    (void)state;
+    launch(2, "", 100000);
+    (void)kill_server("server 0");
+    (void)kill_server("server 1");
+    cluster_ends("run", 4, CLUSTER_PATIENCE);
+    cluster_said("run", "was lost with partitions");
+    cluster_none_left();
+}
+
+static int begin(void **state)
+{
+    int rc = cluster_begin(state);
+    e2e_write_data(&(struct e2e_data){.path = "data.svm", .rows = ROWS, .seed = 1});
+    return rc;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(the_run_goes_on),
+        cluster_test(servers_come_back),
+        cluster_test(no_replica_is_left),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}

@@ -1,0 +1,203 @@
+// Servers whose partitions have replicas are killed or stopped while workers push and
+// pull: a server that leads partitions and has backups of others, one that is being
+// filled, several at once, and a server just after the scheduler. All requests of workers
+// succeed, and history_check.py finds that no push was lost, counted twice, or seen and
+// then lost.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/history.h"
+#include "kit/servers.h"
+
+static unsigned replicas, servers, clusters;
+
+// ---------------------------------------------------------------- the cluster
+
+static void start_scheduler(const char *address)
+{
+    cluster_start("scheduler",
+                  "scheduler --scheduler %s --servers %u --workers 0 --replicas %u "
+                  "--state state%u",
+                  address, servers, replicas, clusters);
+    tables_port = cluster_port("scheduler");
+}
+
+static void restart_scheduler(void)
+{
+    cluster_wait("scheduler", CLUSTER_PATIENCE);
+    start_scheduler(files_path("127.0.0.1:%u", tables_port));
+}
+
+static void start_server(const char *name, const char *more)
+{
+    cluster_start(name, "server --scheduler 127.0.0.1:%u %s", tables_port, more);
+}
+
+static void begin(unsigned n, unsigned r)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    servers = n;
+    replicas = r;
+    clusters++; // a cluster has a state of its own
+    start_scheduler("127.0.0.1:0");
+    for (unsigned i = 0; i < n; i++)
+        start_server(names[i], i == n - 1 ? "--loops 2" : "");
+    cluster_await("scheduler", "all have joined");
+    tables_admin(0, "create --settings %s", HISTORY_TABLE);
+    history_start();
+    history_await();
+}
+
+static void finish(void)
+{
+    history_await();
+    history_end();
+    tables_stop();
+    history_check(TUG_TESTS_FOLDER "/e2e/history_check.py");
+}
+
+static int64_t fact(const char *object, const char *name)
+{
+    tug_ends(0, "status --json --scheduler 127.0.0.1:%u", tables_port);
+    json_t *all = e2e_json();
+    int64_t n = json_integer_value(json_object_get(json_object_get(all, object), name));
+    json_decref(all);
+    return n;
+}
+
+// Waits until each partition has all its replicas.
+static void settle(void)
+{
+    assert_soon(fact("replicas", "partitions_with_fewer") == 0 &&
+                fact("moving", "moves_left") == 0);
+}
+
+// Starts a server, and waits until it holds its share of the replicas.
+static void join(const char *name)
+{
+    start_server(name, "--join");
+    cluster_await("scheduler", files_path(":%d) joined", (int)cluster_pid(name)));
+    settle();
+}
+
+static void await_death(pid_t pid)
+{
+    cluster_await("scheduler", files_path(":%d) is gone", (int)pid));
+}
+
+static void kill_server(const char *name)
+{
+    pid_t pid = cluster_pid(name);
+    cluster_signal(name, SIGKILL);
+    cluster_wait(name, CLUSTER_PATIENCE);
+    await_death(pid);
+    history_await();
+}
+
+// Stops a server until it counts as dead and others have answered in its place. When it
+// runs again, it must not answer any more, and ends.
+static void stop_server(const char *name)
+{
+    cluster_signal(name, SIGSTOP);
+    await_death(cluster_pid(name));
+    history_await();
+    cluster_signal(name, SIGCONT);
+    cluster_ends(name, 4, CLUSTER_PATIENCE);
+    cluster_said(name, "counts as dead");
+    history_await();
+}
+
+// ---------------------------------------------------------------- tests
+
+static void two_replicas(void **state)
+{
+    (void)state;
+    begin(3, 2);
+    kill_server("a");
+    settle();
+    join("d");
+    stop_server("b");
+    settle();
+    assert_int_equal(fact("replicas", "false_deaths"), 1);
+    finish();
+}
+
+static void a_server_that_is_filled(void **state)
+{
+    (void)state;
+    begin(2, 2);
+    start_server("c", "--join");
+    cluster_await("scheduler", files_path(":%d) joined", (int)cluster_pid("c")));
+    kill_server("c");
+    settle();
+    start_server("d", "--join");
+    cluster_await("scheduler", files_path(":%d) joined", (int)cluster_pid("d")));
+    stop_server("d");
+    settle();
+    join("e");
+    kill_server("a");
+    settle();
+    finish();
+}
+
+// The next scheduler waits for the server first, and then promotes its backups.
+static void a_server_after_the_scheduler(void **state)
+{
+    (void)state;
+    begin(3, 2);
+    cluster_signal("scheduler", SIGKILL);
+    cluster_signal("b", SIGKILL);
+    pid_t pid = cluster_pid("b");
+    cluster_wait("b", CLUSTER_PATIENCE);
+    restart_scheduler();
+    await_death(pid);
+    history_await();
+    settle();
+    finish();
+}
+
+static void three_replicas(void **state)
+{
+    (void)state;
+    begin(4, 3);
+    cluster_signal("a", SIGSTOP);
+    kill_server("b");
+    await_death(cluster_pid("a"));
+    history_await();
+    cluster_signal("a", SIGCONT);
+    cluster_ends("a", 4, CLUSTER_PATIENCE);
+    join("e");
+    cluster_signal("c", SIGKILL);
+    kill_server("d");
+    finish();
+}
+
+// With fewer servers than replicas the cluster works, and says what is missing. When the
+// last copy of a partition is lost, the cluster ends.
+static void too_few_servers(void **state)
+{
+    (void)state;
+    begin(1, 2);
+    cluster_await("scheduler", "placement: 768 partitions have fewer than 2 replicas, "
+                               "because there are too few servers; start more with "
+                               "--join");
+    join("b");
+    kill_server("a");
+    join("c");
+    history_end();
+    cluster_signal("c", SIGKILL);
+    cluster_signal("b", SIGKILL);
+    cluster_ends("scheduler", 4, CLUSTER_PATIENCE);
+    cluster_said("scheduler", "was lost with partitions");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(two_replicas),
+        cluster_test(a_server_that_is_filled),
+        cluster_test(a_server_after_the_scheduler),
+        cluster_test(three_replicas),
+        cluster_test(too_few_servers),
+    };
+    return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
+}
