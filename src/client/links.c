@@ -31,7 +31,7 @@ struct peer *peer_of(struct client *c, uint32_t node)
         return NULL;
     p->client = c;
     p->node = node;
-    p->s = (struct session){.side = &c->side, .role = WIRE_SERVER};
+    p->s = (struct session){.side = &c->side, .role = WIRE_SERVER, .node = node};
     empty_lists(p);
     c->peers[c->n_peers++] = p;
     return p;

@@ -189,6 +189,16 @@ static bool is_answer(const struct van_message *m)
     return m->request != 0 && m->type != MSG_PING;
 }
 
+// Another process may listen at the address of one that has died.
+static bool is_wanted(const struct session *s, const struct msg_welcome *w, struct err *e)
+{
+    if (s->node == 0 || w->node == 0 || w->node == s->node)
+        return true;
+    err_set(e, TUG_EIO, "node %u listens at %s, where node %u was", w->node,
+            van_peer(s->side->van, s->link), s->node);
+    return false;
+}
+
 static int agree(const struct session *s, const struct msg_welcome *w, struct err *e)
 {
     const struct wire_versions theirs = {w->oldest, w->newest};
@@ -211,8 +221,10 @@ enum session_news session_message(struct session *s, van_link link,
     bool greets = m->type == MSG_WELCOME && s->state == SESSION_GREETING;
     if (m->type == MSG_ERROR && m->request == 0) // number 0: it refuses the link itself
         wire_refusal(&m->m->error, NULL, &why);
-    else if (greets && session_believes(s->side->van, link, s->side->who, s->role,
-                                        &m->m->welcome, &why))
+    else if (greets &&
+             session_believes(s->side->van, link, s->side->who, s->role, &m->m->welcome,
+                              &why) &&
+             is_wanted(s, &m->m->welcome, &why))
         (void)agree(s, &m->m->welcome, &why);
     if (why.code != 0) {
         snprintf(s->refused_by, sizeof(s->refused_by), "%s",

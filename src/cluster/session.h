@@ -53,6 +53,7 @@ enum session_state { SESSION_CLOSED, SESSION_DIALLING, SESSION_GREETING, SESSION
 struct session {
     const struct session_side *side;
     enum wire_role role; // role that the other end must have; WIRE_NOBODY: any
+    uint32_t node;       // node id that the other end must have; 0: any
     enum session_state state;
     van_link link;       // 0 if the session is closed
     uint64_t due;        // time of the next attempt to connect, if the session is closed

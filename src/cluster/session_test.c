@@ -27,6 +27,7 @@ static struct {
     bool refuses, answers_pings, babbles, repeats;
     unsigned hellos, pings, said;
     uint64_t cluster, unix_ns;
+    uint32_t node; // node id of the far end; 0: none
 } far;
 
 // Sends a message of every type except WELCOME, each with a request number as if it were
@@ -45,7 +46,8 @@ static void babble(struct node *n, van_link link)
 
 static void far_message(struct node *n, van_link link, struct van_message *m)
 {
-    struct msg_welcome w = {.role = (uint8_t)far.says, .version = wire_text("test")};
+    struct msg_welcome w = {
+        .role = (uint8_t)far.says, .node = far.node, .version = wire_text("test")};
     struct msg_error e = {.code = TUG_EUSAGE, .what = wire_text("not you")};
     if (m->type == MSG_PING) {
         far.pings++;
@@ -168,6 +170,13 @@ static void test_another_role(struct vans *w)
 {
     far.says = WIRE_WORKER;
     expect_refused(w, TUG_EIO, "cannot prove that it is a scheduler of the cluster");
+}
+
+static void test_another_node(struct vans *w)
+{
+    near.s.node = 8;
+    far.node = 12;
+    expect_refused(w, TUG_EIO, "where node 8 was");
 }
 
 static void test_a_server_without_proof(struct vans *w)
@@ -312,6 +321,7 @@ static void run(struct vans *w, void (*test)(struct vans *))
 TEST(greeted)
 TEST(refused)
 TEST(another_role)
+TEST(another_node)
 TEST(a_server_without_proof)
 TEST(any_role_is_accepted)
 TEST(heard_before_it_greets)
@@ -365,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_greeted_everywhere),
         cmocka_unit_test(test_refused_everywhere),
         cmocka_unit_test(test_another_role_everywhere),
+        cmocka_unit_test(test_another_node_everywhere),
         cmocka_unit_test(test_a_server_without_proof_everywhere),
         cmocka_unit_test(test_any_role_is_accepted_everywhere),
         cmocka_unit_test(test_heard_before_it_greets_everywhere),

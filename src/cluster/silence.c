@@ -56,6 +56,7 @@ static void try_another(struct silence *x, const struct session *s, const char *
     x->tried_at = now;
     x->another.side = s->side;
     x->another.role = s->role;
+    x->another.node = s->node;
     if (address != NULL)
         (void)session_dial(&x->another, address, SILENCE_NS, now);
 }

@@ -30,7 +30,7 @@ static struct source_link *make(struct shard *s, uint32_t node)
                                           .silence_ns = 2 * SILENCE_NS,
                                           .retry_ns = 10 * MS,
                                           .retry_max_ns = SECOND_NS};
-    l->s = (struct session){.side = &s->moves.side, .role = WIRE_SERVER};
+    l->s = (struct session){.side = &s->moves.side, .role = WIRE_SERVER, .node = node};
     l->node = node;
     l->next = s->moves.sources;
     s->moves.sources = l;
