@@ -79,7 +79,15 @@ struct store_push {
     bool again;  // the examples were seen in an earlier pass: they do not count again for
                  // shows, clicks, changes of score and the entry policy (unless
                  // config.count_all)
+    // If not NULL, store_push sets for each applied key whether it has a row now. With
+    // `follows`, these are the decisions of another store, which replace those of this
+    // store's entry policy: a push that is refused counts for a policy, too, and counts may
+    // get lost when memory is out.
+    uint8_t *has_row;
+    bool follows;
 };
+// Returns whether a push may leave keys without a row.
+bool store_admits(const struct store *s, enum store_op op);
 int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e);
 // Returns whether whole rows can be set, pulled and walked over: whether

@@ -223,8 +223,9 @@ static int admit(struct store *s, const struct store_push *push, struct store_ru
         const float *seen = push->values + (at + x->which[k]) * a->push_width + stats;
         float show = a->pushed_stats > 0 ? seen[0] : 1;
         float click = a->pushed_stats > 1 ? seen[1] : 0;
-        if (!(again ? entry_again(entry, x->keys[k])
-                    : entry_admit(entry, x->keys[k], show, click)))
+        bool in = again ? entry_again(entry, x->keys[k])
+                        : entry_admit(entry, x->keys[k], show, click);
+        if (push->follows ? !push->has_row[at + x->which[k]] : !in)
             continue;
         x->keys[kept] = x->keys[k];
         x->which[kept++] = x->which[k];

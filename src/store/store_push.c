@@ -216,6 +216,13 @@ static void apply(struct store *s, const struct store_push *p,
         apply_rows(s, p, b);
 }
 
+static void note_rows(const struct store *s, const struct store_push *p,
+                      const struct store_batch *b)
+{
+    for (uint32_t i = 0; i < b->n && p->has_row != NULL && !p->follows; i++)
+        p->has_row[b->at + i] = s->batch.handles[i] != TABLE_NONE;
+}
+
 // Removes rows beyond the budget. If that fails, the push stays applied, and a later push
 // removes them.
 static void keep_budgets(struct store *s, const struct store_batch *b)
@@ -237,6 +244,11 @@ static float largest_of(const struct store *s, const struct store_push *p)
     const struct accessor *a = &s->accessor;
     size_t each = p->op == STORE_GRADIENT ? a->push_width : a->width;
     return s->scratch.kernels->largest(p->values, p->n * each);
+}
+
+bool store_admits(const struct store *s, enum store_op op)
+{
+    return s->admits && op == STORE_GRADIENT;
 }
 
 int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
@@ -282,6 +294,7 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
         rc = rc != 0 ? rc : sound;
         if (p->op == STORE_ASSIGN || p->op == STORE_ROW)
             store_look_at_rows(s, &b);
+        note_rows(s, p, &b);
         done += b.n;
         keep_budgets(s, &b);
     }

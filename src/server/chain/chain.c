@@ -31,7 +31,7 @@ int chain_open(struct shard *s, const struct roster *r)
     c->routes = mem_array(n, sizeof(struct chain_outlet *));
     c->runs = mem_array(n + 1, sizeof(*c->runs));
     c->list = mem_array(n, sizeof(*c->list));
-    c->pushed = BUF_INIT(SIZE_MAX / 2);
+    c->pushed = c->has_row = BUF_INIT(SIZE_MAX / 2);
     c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
@@ -62,6 +62,7 @@ void chain_close(struct shard *s)
     mem_free(c->runs);
     mem_free(c->list);
     buf_free(&c->pushed);
+    buf_free(&c->has_row);
     mem_free(c);
     s->chain = NULL;
 }

@@ -145,6 +145,8 @@ struct chain {
     uint32_t *list;
     struct key_run *runs;
     struct buf pushed;
+    // Scratch: whether each key of a push has a row after it.
+    struct buf has_row;
     uint64_t epoch; // epoch of the last roster that was followed
     enum chain_about about;
     enum wire_space space;
@@ -228,6 +230,9 @@ int records_apply_day(struct shard *s, const struct channel_record *r, uint32_t 
 // Makes room for the records of a push, so that chain_note cannot fail.
 int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
                   const struct push_values *v, struct err *e);
+// Returns where the store must write whether the push's keys have rows, or NULL if all of
+// them do. chain_reserve has made room.
+uint8_t *chain_has_row(struct shard *s, const struct shard_table *t, enum store_op op);
 // Called when the first n keys of p were applied, which are the keys of runs from `first`
 // on.
 void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/replicas.h"
+#include "kit/shards.h"
 #include "server/clocks/pending.h"
 #include "server/moves/record.h"
 #include "server/shard_internal.h"
@@ -272,7 +273,7 @@ static void test_slow_backup(void **state)
                                .n_items = place.n,
                                .each = {8, 0}};
     void *content = mem_zalloc(place.n * r.each[0]);
-    r.items[0] = r.items[1] = content;
+    r.items[0] = r.items[1] = r.items[2] = content;
     assert_int_equal(outlet_append(&o->o, &r), 0);
     mem_free(content);
     struct replicas_op *later = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
@@ -376,6 +377,49 @@ static void test_places_without_keys(void **state)
     assert_true(r.places[0].partition == 4 && r.places[0].position == 1);
     assert_true(r.places[1].partition == 6 && r.places[1].position == 1);
     assert_false(outlet_record(o, &at, &r));
+    replicas_close(w);
+}
+
+static void count_once(struct replicas *w, uint32_t server, uint32_t key)
+{
+    const float value = 1;
+    struct store_push p = {.op = STORE_GRADIENT,
+                           .keys = &w->keys[key],
+                           .n = 1,
+                           .values = &value,
+                           .rate = 1,
+                           .pass = 1,
+                           .scale = 1};
+    struct err e;
+    struct store *store = shards_store(w->servers[server].shard, REPLICAS_TABLE);
+    assert_int_equal(store_push(store, &p, NULL, &e), 0);
+    assert_true(replicas_value(w, server, key) == 0);
+}
+
+// The entry policies of two members have counted different pushes, for example because the
+// primary has refused one. Keys still get rows on both, or on neither.
+static void test_policies_differ(void **state)
+{
+    (void)state;
+    static const uint32_t keys[] = {0, 3, 6};
+    static const struct shard_options plain;
+    static const uint32_t expected[][3] = {{1, 0, 0}, {2, 1, 1}};
+    struct replicas *w = replicas_open(1, 2, 2, 1, &plain);
+    struct table_config c = w->spec.config;
+    struct err e;
+    assert_int_equal(entry_parse("count:2", &c.entry, &e), 0);
+    assert_int_equal(spec_make(&w->spec, REPLICAS_TABLE, &c, &e), 0);
+    replicas_make_table(w);
+    replicas_run(w, SECOND_NS);
+    count_once(w, 0, 0);
+    count_once(w, 1, 6);
+    for (int i = 0; i < 2; i++) {
+        struct replicas_op *push = replicas_add_op(w, false, keys, 3);
+        REPLICAS_UNTIL(w, replicas_op_is_done(push));
+        for (uint32_t k = 0; k < 3; k++)
+            for (uint32_t server = 0; server < 2; server++)
+                assert_int_equal((int)replicas_value(w, server, keys[k]), expected[i][k]);
+    }
     replicas_close(w);
 }
 
@@ -700,6 +744,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_push_is_split),
         cmocka_unit_test(test_places_without_keys),
+        cmocka_unit_test(test_policies_differ),
         cmocka_unit_test(test_some_are_redirected),
         cmocka_unit_test(test_applied_in_parts),
         cmocka_unit_test(test_fill),

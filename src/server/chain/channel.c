@@ -1,4 +1,4 @@
-// See channel.h. A record is a head, its places, the common content, and two arrays of items.
+// See channel.h. A record is a head, its places, the common content, and the arrays of items.
 // The head has a hash of the places and the common content. Items are not hashed: the links
 // protect them as they protect those of a worker's push.
 //
@@ -16,7 +16,7 @@ struct head {
     uint64_t hash; // of what follows, up to the items
     uint32_t kind, space, bits, n_places;
     uint64_t epoch, n_common, n_items;
-    uint32_t each[2];
+    uint32_t each[CHANNEL_ARRAYS], none;
 };
 
 static_assert(sizeof(struct head) % STREAM_ALIGN == 0 &&
@@ -61,7 +61,10 @@ static size_t front_bytes(const struct channel_record *r)
 
 size_t channel_bytes(const struct channel_record *r)
 {
-    return front_bytes(r) + items_bytes(r, 0) + items_bytes(r, 1);
+    size_t n = front_bytes(r);
+    for (int i = 0; i < CHANNEL_ARRAYS; i++)
+        n += items_bytes(r, i);
+    return n;
 }
 
 int outlet_begin(struct outlet *o, const struct channel_record *r,
@@ -73,21 +76,21 @@ int outlet_begin(struct outlet *o, const struct channel_record *r,
                      .n_places = r->n_places,
                      .epoch = r->epoch,
                      .n_common = r->n_common,
-                     .n_items = r->n_items,
-                     .each = {r->each[0], r->each[1]}};
+                     .n_items = r->n_items};
     struct buf *to = &o->bytes;
     TRY(buf_reserve(to, channel_bytes(r)));
     size_t begin = to->len, items = begin + front_bytes(r);
-    *ret = (struct outlet_draft){
-        begin, begin + sizeof(h), {items, items + items_bytes(r, 0)}};
-    to->len = begin + channel_bytes(r);
+    *ret = (struct outlet_draft){.begin = begin, .place = begin + sizeof(h)};
+    memcpy(h.each, r->each, sizeof(h.each));
     memcpy(to->data + begin, &h, sizeof(h));
     memcpy(to->data + items - r->n_common, r->common, r->n_common);
-    // The last bytes of each array may be padding.
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < CHANNEL_ARRAYS; items += items_bytes(r, i++)) {
+        ret->items[i] = items;
+        // The last bytes of an array may be padding.
         if (items_bytes(r, i) > 0)
-            memset(to->data + ret->items[i] + items_bytes(r, i) - STREAM_ALIGN, 0,
-                   STREAM_ALIGN);
+            memset(to->data + items + items_bytes(r, i) - STREAM_ALIGN, 0, STREAM_ALIGN);
+    }
+    to->len = items;
     return 0;
 }
 
@@ -101,12 +104,12 @@ void outlet_place(struct outlet *o, struct outlet_draft *d,
 void outlet_items(struct outlet *o, struct outlet_draft *d,
                   const struct channel_record *r, size_t first, size_t n)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < CHANNEL_ARRAYS; i++) {
         memcpy(o->bytes.data + d->items[i], r->items[i] + first * r->each[i],
                n * r->each[i]);
         d->items[i] += n * r->each[i];
     }
-    assert(d->items[1] <= o->bytes.len);
+    assert(d->items[CHANNEL_ARRAYS - 1] <= o->bytes.len);
 }
 
 // Returns the hash of the record that begins at this address.
@@ -160,12 +163,12 @@ static void read_head(const char *bytes, struct channel_record *ret, uint64_t *r
                                    .epoch = h.epoch,
                                    .places = (const void *)(bytes + sizeof(h)),
                                    .n_common = h.n_common,
-                                   .n_items = h.n_items,
-                                   .each = {h.each[0], h.each[1]}};
+                                   .n_items = h.n_items};
+    memcpy(ret->each, h.each, sizeof(h.each));
     const char *items = bytes + front_bytes(ret);
     ret->common = items - h.n_common;
-    ret->items[0] = items;
-    ret->items[1] = items + items_bytes(ret, 0);
+    for (int i = 0; i < CHANNEL_ARRAYS; items += items_bytes(ret, i++))
+        ret->items[i] = items;
     *ret_hash = h.hash;
 }
 
@@ -255,8 +258,10 @@ static bool has_right_head(const struct channel_record *r)
         r->n_items > WIRE_SPAN_MAX || (unsigned)r->space >= WIRE_SPACES ||
         r->bits > ROSTER_MAX_PARTITION_BITS || r->n_places > (uint32_t)1 << r->bits)
         return false;
-    return r->n_items * r->each[0] <= WIRE_SPAN_MAX &&
-           r->n_items * r->each[1] <= WIRE_SPAN_MAX;
+    for (int i = 0; i < CHANNEL_ARRAYS; i++)
+        if (r->n_items * r->each[i] > WIRE_SPAN_MAX)
+            return false;
+    return true;
 }
 
 static bool has_right_places(const struct channel_record *r)

@@ -14,6 +14,8 @@
 #include "base/buf.h"
 #include "wire/wire.h"
 
+enum { CHANNEL_ARRAYS = 3 };
+
 // A partition that a record is about.
 struct channel_place {
     uint32_t partition;
@@ -32,11 +34,11 @@ struct channel_record {
     const struct channel_place *places;
     const char *common;
     size_t n_common; // number of its bytes, a multiple of 8
-    // The items of all places, one place after the other, in two arrays, in which an item has
-    // each[0] and each[1] bytes.
+    // The items of all places, one place after the other, in arrays; in array i an item has
+    // each[i] bytes, which may be 0.
     size_t n_items;
-    uint32_t each[2];
-    const char *items[2];
+    uint32_t each[CHANNEL_ARRAYS];
+    const char *items[CHANNEL_ARRAYS];
 };
 
 struct outlet {
@@ -59,7 +61,7 @@ size_t channel_bytes(const struct channel_record *r);
 // A record that is being appended. Offsets in the outlet's bytes: of its begin, of its next
 // place, and of this place's items.
 struct outlet_draft {
-    size_t begin, place, items[2];
+    size_t begin, place, items[CHANNEL_ARRAYS];
 };
 // outlet_begin appends a record like *r, whose places and items follow; returns 0 or
 // TUG_ENOMEM. outlet_place adds the next place, and outlet_items the items

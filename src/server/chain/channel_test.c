@@ -16,14 +16,14 @@ enum {
     PLACES_MAX = 4,
     ITEMS_MAX = 5,
     CONTENT_MAX = 40,
-    HEAD = 56,
+    HEAD = 64,
     PLACE = 16
 };
 
 // The places and contents of a record.
 struct content {
     struct channel_place places[PLACES_MAX];
-    char common[CONTENT_MAX], items[2][PLACES_MAX * CONTENT_MAX];
+    char common[CONTENT_MAX], items[CHANNEL_ARRAYS][PLACES_MAX * CONTENT_MAX];
 };
 
 // The records of a run; the content of record n is drawn from n.
@@ -59,8 +59,8 @@ static struct channel_record record_of(const struct world *w, uint32_t n,
                                .places = x->places,
                                .common = x->common,
                                .n_common = 8 * random_below(w->seed, 3, n, 6),
-                               .each = {8, 4 * (n % 3)},
-                               .items = {x->items[0], x->items[1]}};
+                               .each = {8, 4 * (n % 3), n % 2},
+                               .items = {x->items[0], x->items[1], x->items[2]}};
     for (uint32_t i = 0; i < r.n_places; i++) {
         uint32_t items = (uint32_t)random_below(w->seed, 4, n * PLACES_MAX + i,
                                                 1 + ITEMS_MAX);
@@ -68,7 +68,7 @@ static struct channel_record record_of(const struct world *w, uint32_t n,
         r.n_items += items;
     }
     draw_content(w, n, 0, r.n_common, x->common);
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < CHANNEL_ARRAYS; i++)
         draw_content(w, n, 1 + i, r.n_items * r.each[i], x->items[i]);
     return r;
 }
@@ -88,7 +88,7 @@ static void check_record(const struct world *w, uint32_t n,
     assert_memory_equal(is->each, r.each, sizeof(r.each));
     assert_memory_equal(is->places, r.places, r.n_places * sizeof(*r.places));
     assert_memory_equal(is->common, r.common, r.n_common);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < CHANNEL_ARRAYS; i++)
         assert_memory_equal(is->items[i], r.items[i], r.n_items * r.each[i]);
 }
 
@@ -223,7 +223,8 @@ static void test_damaged_bytes(void **state)
     struct world w = {.seed = 1};
     struct channel_record r;
     const char *bytes;
-    char copy[3 * (HEAD + CONTENT_MAX + PLACES_MAX * (PLACE + 2 * CONTENT_MAX))];
+    char copy[3 *
+              (HEAD + CONTENT_MAX + PLACES_MAX * (PLACE + CHANNEL_ARRAYS * CONTENT_MAX))];
     size_t found = 0, items = 0;
     uint64_t at = 0;
     int rc;
@@ -267,7 +268,7 @@ static void test_wrong_places(void **state)
                                    .n_items = 4,
                                    .each = {8, 0},
                                    .common = items,
-                                   .items = {items, items}};
+                                   .items = {items, items, items}};
         struct outlet o;
         const char *bytes;
         int rc;

@@ -38,6 +38,11 @@ int chain_reserve(struct shard *s, const struct shard_table *t, const struct key
     struct channel_record one = {.n_places = 1,
                                  .n_common = RECORDS_PUSH_COMMON,
                                  .each = {sizeof(uint64_t), v->width * sizeof(float)}};
+    if (store_admits(t->store, STORE_GRADIENT)) {
+        one.each[2] = 1;
+        if (buf_reserve(&s->chain->has_row, k->n) != 0)
+            return err_nomem(e, "the records of a push for replicas");
+    }
     places_clear(s);
     for (uint32_t i = 0; i < k->n_runs; i++) {
         one.n_items = k->runs[i + 1].begin - k->runs[i].begin;
@@ -45,6 +50,11 @@ int chain_reserve(struct shard *s, const struct shard_table *t, const struct key
     }
     return places_reserve(s) == 0 ? 0
                                   : err_nomem(e, "the records of a push for replicas");
+}
+
+uint8_t *chain_has_row(struct shard *s, const struct shard_table *t, enum store_op op)
+{
+    return store_admits(t->store, op) ? (uint8_t *)s->chain->has_row.data : NULL;
 }
 
 void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
@@ -63,6 +73,8 @@ void chain_note(struct shard *s, const struct shard_table *t, const struct keys 
     r.each[1] = (uint32_t)(partition_push_width(t, p) * sizeof(*p->values));
     r.items[0] = (const void *)p->keys;
     r.items[1] = (const void *)p->values;
+    r.each[2] = p->has_row != NULL;
+    r.items[2] = (const void *)p->has_row;
     places_append(s, &r, places_next, NULL);
 }
 

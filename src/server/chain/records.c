@@ -87,26 +87,31 @@ static bool make_runs(struct shard *s, const struct channel_record *r, struct ke
     return k.n_runs == r->n_places;
 }
 
-// Copies the keys and values of the places that are applied, if these are not all places.
+// Copies the items of the places that are applied, if these are not all places.
 static int gather(struct shard *s, const struct channel_record *r, struct keys *k,
-                  const float **values, struct err *e)
+                  const float **values, struct store_push *p, struct err *e)
 {
-    struct buf *keys = &s->chain->pushed;
+    struct buf *keys = &s->chain->pushed, *rows = &s->chain->has_row;
     size_t width = r->each[1] / sizeof(float), at = 0;
     buf_clear(keys);
+    buf_clear(rows);
     float *to = shard_floats(s, k->n * width);
-    if (to == NULL || buf_reserve(keys, k->n * sizeof(*k->key)) != 0)
+    if (to == NULL || buf_reserve(keys, k->n * sizeof(*k->key)) != 0 ||
+        buf_reserve(rows, k->n) != 0)
         return err_nomem(e, "the keys and values of a replica");
     for (uint32_t i = 0; i < r->n_places; at += r->places[i++].n) {
         uint32_t n = r->places[i].n;
         if (!records_applies(s, r, i))
             continue;
         (void)buf_add(keys, k->key + at, n * sizeof(*k->key));
+        (void)buf_add(rows, r->items[2] + at * r->each[2], n * r->each[2]);
         memcpy(to, *values + at * width, n * width * sizeof(*to));
         to += n * width;
     }
     k->key = (const void *)keys->data;
     *values = s->floats;
+    if (p->follows)
+        p->has_row = (uint8_t *)rows->data;
     return 0;
 }
 
@@ -124,10 +129,14 @@ static int apply_push(struct shard *s, const struct channel_record *r, uint32_t 
     memcpy(&notes, r->common, sizeof(notes));
     TRY(partition_read_head(s, r->space, r->common + sizeof(notes), &push, e));
     if (r->n_items > KEYS_MAX || r->each[0] != sizeof(*k.key) ||
-        r->each[1] != push.width * sizeof(*values))
+        r->each[1] != push.width * sizeof(*values) ||
+        r->each[2] != store_admits(push.t->store, push.p.op))
         return stream_damaged(e);
+    push.p.follows = r->each[2] != 0;
+    if (push.p.follows)
+        push.p.has_row = (uint8_t *)r->items[2]; // is only read
     if (!make_runs(s, r, &k))
-        TRY(gather(s, r, &k, &values, e));
+        TRY(gather(s, r, &k, &values, &push.p, e));
     TRY(records_begin_note(s, s->applied, r->space, &notes, &known, e));
     int rc = partition_put_keys(s, &push, &k, values, &done, e);
     uint32_t n = 0;

@@ -143,6 +143,8 @@ static int push_some(struct shard *s, struct shard_table *t, const struct msg_pu
         bf16_to_n(floats, (const uint16_t *)v->data + at, n * v->width);
         p.values = floats;
     }
+    if (__builtin_expect(s->chain != NULL, false))
+        p.has_row = chain_has_row(s, t, p.op);
     int rc = store_push(t->store, &p, ret_keys, e);
     if (__builtin_expect(s->moves.out != NULL, false))
         moves_note(s, t, &p, *ret_keys);
