@@ -140,6 +140,26 @@ static void drain(struct changes *c, bool back)
     (void)scheduler_drain(s, at, back);
 }
 
+// Returns whether the node may have to leave the partition's chain: it could not apply a
+// record, or has taken none for a while. The report to the scheduler may be on its way.
+static bool may_have_to_leave(const struct changes *c, uint32_t id, int space,
+                              uint32_t partition)
+{
+    uint64_t now = sim_now(c->stage->sim);
+    for (uint32_t i = 0; i < c->stage->n_servers; i++) {
+        const struct shard *s = c->stage->servers[i].shard;
+        if (c->stage->servers[i].dead || s->chain == NULL)
+            continue;
+        const struct chain_place *p = &s->chain->of[space][partition];
+        if (member_id(s->member) == id
+                ? p->unfit
+                : p->next != NULL && p->next->node == id && p->next->waits &&
+                      now > p->next->moved_at + SECOND)
+            return true;
+    }
+    return false;
+}
+
 // Returns whether a server lives and stays, and knows that it is a member of the
 // partition's chain.
 static bool is_living_member(const struct changes *c, uint32_t id, int space,
@@ -151,6 +171,7 @@ static bool is_living_member(const struct changes *c, uint32_t id, int space,
         const struct process *p = placed(c, i);
         if (member_id(m) == id && !x->dead && p != NULL && !p->draining)
             return member_roster(m)->epoch != 0 &&
+                   !(c->spares && may_have_to_leave(c, id, space, partition)) &&
                    roster_is_member(member_roster(m), (enum wire_space)space, partition,
                                     id);
     }

@@ -17,6 +17,7 @@ struct changes {
     uint64_t next; // time of the next change; VAN_NEVER: no change follows
     uint64_t pace; // longest time between two changes
     uint32_t most; // largest number of changes
+    bool spares;   // no server dies while a replica may have to leave its chain
     uint64_t draws;
     uint64_t made, joined, drained, died;
 };

@@ -202,7 +202,8 @@ static void let_servers_die(struct world *w, struct scheduler_options *o)
                                   .world = w,
                                   .next = draw(w, 300 * MS),
                                   .pace = 400 * MS,
-                                  .most = 12};
+                                  .most = 12,
+                                  .spares = true};
 }
 
 static int world_open(void *ctx, struct err *e)
