@@ -22,7 +22,7 @@ static const struct {
     {"table", bench_table},     {"train", bench_train}, {"van", bench_van},
     {"cluster", bench_cluster}, {"rules", bench_rules}, {"save", bench_save},
     {"shrink", bench_shrink},   {"tier", bench_tier},   {"kvstore", bench_kvstore},
-    {"score", bench_score},     {"moves", bench_moves},
+    {"score", bench_score},     {"moves", bench_moves}, {"replicas", bench_replicas},
 };
 
 int bench_run(const char *name, const struct bench_options *o, struct err *e)
@@ -31,9 +31,10 @@ int bench_run(const char *name, const struct bench_options *o, struct err *e)
     while (i < n && strcmp(name, benches[i].name) != 0)
         i++;
     if (i == n)
-        return err_set(e, TUG_EUSAGE,
-                       "say what to measure: 'tug bench' and one of table, train, van, "
-                       "cluster, moves, kvstore, rules, save, shrink, tier and score");
+        return err_set(
+            e, TUG_EUSAGE,
+            "say what to measure: 'tug bench' and one of table, train, van, "
+            "cluster, moves, replicas, kvstore, rules, save, shrink, tier and score");
     json_begin();
     log_set_level(LOG_WARN); // no progress lines between the results
     struct bench b = {*o, json_pack("{s:s}", "bench", name)};

@@ -50,6 +50,8 @@ int bench_van(struct bench *b, struct err *e);
 int bench_cluster(struct bench *b, struct err *e);
 // Measures what a server costs that joins a cluster, and how fast partitions move.
 int bench_moves(struct bench *b, struct err *e);
+// Measures how long pushes wait after the death of a server, and what replicas cost.
+int bench_replicas(struct bench *b, struct err *e);
 // Measures what share of the rate of plain vans a kvstore reaches.
 int bench_kvstore(struct bench *b, struct err *e);
 // Measure a table's rules, saves, shrink, and rows on disk.

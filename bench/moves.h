@@ -1,4 +1,4 @@
-// The interface between `tug bench moves` and its workers.
+// The interface between `tug bench moves`, `tug bench replicas` and their workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BENCH_MOVES_H
@@ -15,6 +15,9 @@ struct bench_seen {
     uint32_t keys;
 };
 
+// The requests that workers send: pushes and pulls in turn, or only one kind.
+enum bench_load { BENCH_LOAD_BOTH, BENCH_LOAD_PUSHES, BENCH_LOAD_PULLS };
+
 struct bench_moves_plan {
     uint32_t servers, workers; // numbers of processes, without the server that joins late
     uint32_t bits;             // the tables have 2^bits partitions
@@ -29,6 +32,7 @@ struct bench_moves {
     struct bench_moves_plan plan;
     atomic_uint filled; // the number of workers that have filled their part of the table
     atomic_bool stop;   // tells workers to leave
+    _Atomic enum bench_load load;
     atomic_uint n[BENCH_MOVES_WORKERS]; // number of requests of each worker
     struct bench_seen seen[BENCH_MOVES_WORKERS][BENCH_MOVES_SEEN];
 };

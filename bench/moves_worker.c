@@ -1,5 +1,5 @@
-// A worker of `tug bench moves`: fills its part of a table, and then pushes and pulls until
-// it is told to stop.
+// A worker of `tug bench moves` and `tug bench replicas`: fills its part of a table, and
+// then pushes and pulls until it is told to stop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -83,7 +83,9 @@ static client_ts issue(struct worker *w, uint64_t at, struct err *e)
     for (uint64_t k = 0; k < BATCH; k++)
         keys[k] = bench_moves_key(
             k * range + random_below(1, (uint64_t)w->rank << 40 | turn, k, range));
-    if (turn / IN_FLIGHT % 2 == 0)
+    enum bench_load load = atomic_load(&w->m->load);
+    if (load == BENCH_LOAD_PUSHES ||
+        (load == BENCH_LOAD_BOTH && turn / IN_FLIGHT % 2 == 0))
         return push(w, keys, BATCH, e);
     return client_pull(
         w->client,

@@ -14,6 +14,8 @@
 #include "server/server.h"
 
 enum { END_SECONDS = 10 };
+// As in tug scheduler with --replicas 2: the time of silence after which a server is dead.
+#define REPLICAS_DEAD_NS (SECOND_NS * 3 / 4)
 
 // ---------------------------------------------------------------- A server or worker
 
@@ -78,6 +80,8 @@ static int open_scheduler(struct bench_nodes *b, struct err *e)
         .servers = b->servers,
         .workers = b->workers,
         .partition_bits = b->partition_bits,
+        .replicas = b->replicas,
+        .server_timeout_ns = b->replicas > 1 ? REPLICAS_DEAD_NS : 0,
         .gather_timeout_ns = 60 * SECOND_NS,
         .dead_timeout_ns = 30 * SECOND_NS,
         .leave_timeout_ns = END_SECONDS * SECOND_NS,
@@ -135,6 +139,11 @@ double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n)
             all += (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
     }
     return all;
+}
+
+void bench_nodes_kill(const struct bench_nodes *b, uint32_t i)
+{
+    kill(b->pids[i], SIGKILL);
 }
 
 // Waits for all processes, and kills those that have not ended after END_SECONDS, or at

@@ -30,6 +30,7 @@ struct bench_nodes {
     const struct bench_options *o;
     uint32_t servers, workers, late_servers;
     uint32_t partition_bits;
+    uint32_t replicas; // 0: 1
     // Runs a worker. All workers call it at the same time.
     int (*work)(struct bench_nodes *b, struct node *n, struct err *e);
     struct bench_shared *shared;
@@ -55,6 +56,8 @@ int bench_nodes_serve(struct bench_nodes *b, uint64_t ns, bool *ret_over, struct
 // Returns the CPU seconds that processes [first, first + n) have used, in the order in which
 // they were started: servers, workers, servers that join late.
 double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n);
+// Kills a process (SIGKILL), by its place in this order.
+void bench_nodes_kill(const struct bench_nodes *b, uint32_t i);
 // Ends what is open, and waits for all processes; with kill_now they are killed at once.
 // Returns rc, or the error of the first process that failed.
 int bench_nodes_close(struct bench_nodes *b, int rc, struct err *e);

@@ -21,11 +21,13 @@ enum { SPIN_US = 50 };
 
 static const struct option options[] = {
     {"name", .group = "What to measure",
-     .choices = "table train van cluster moves kvstore rules save shrink tier score",
+     .choices =
+         "table train van cluster moves replicas kvstore rules save shrink tier score",
      LIST_AT(names, "NAME"),
      "table: finding and reading random rows, growth, memory; train: reading and "
      "training rates of each model; van: messages over loopback; cluster: pushes and "
-     "pulls; moves: a server that joins under load; kvstore: push and pull of a large "
+     "pulls; moves: a server that joins under load; replicas: a server that dies "
+     "under load, and what replicas cost; kvstore: push and pull of a large "
      "array beside vans alone; rules: applying gradients; save: saves, loads and "
      "deltas; shrink: removing old rows; tier: rows on disk; score: a served model"},
     {"read-keys", .group = "For table", U64_AT(o.read_keys, "N", "10000000", 1000, 1e9),
@@ -38,7 +40,7 @@ static const struct option options[] = {
     {"epochs", U64_AT(o.epochs, "N", "2", 1, 1000), "passes over these examples"},
     {"threads", U64_AT(threads, "N", "0", 0, 1024),
      "threads to compare with one thread; 0: one per core"},
-    {"seconds", .group = "For van, cluster and moves",
+    {"seconds", .group = "For van, cluster, moves and replicas",
      F64_AT(o.seconds, "S", "0.5", 0.001, 3600),
      "time for which each figure is measured"},
     {"spin-us", F64_AT(o.spin_us, "US", "-1", -1, 1e6),
@@ -49,8 +51,8 @@ static const struct option options[] = {
     {"max-bytes", .group = "For van and kvstore",
      SIZE_AT(o.max_bytes, "SIZE", "64M", 256 << 10, 1 << 30),
      "van: messages longer than this are left out; kvstore: the size of its array"},
-    {"servers", .group = "For cluster, moves and kvstore",
-     U64_AT(o.servers, "N", "1", 1, 64), "server processes"},
+    {"servers", .group = "For cluster, moves, replicas and kvstore",
+     U64_AT(o.servers, "N", "1", 1, 64), "server processes (replicas: always 3)"},
     {"workers", U64_AT(o.workers, "N", "1", 1, 64), "worker processes"},
     {"keys", U64_AT(o.keys, "N", "1e7", 1000, 1e9),
      "keys in the cluster's tables, 100 bytes each"},
@@ -67,8 +69,8 @@ static const struct option options[] = {
 const struct option_table cli_bench_options = {
     .command = "bench",
     .summary = "measure this machine: tables, training, saves, messages, a cluster",
-    .usage =
-        "table|train|van|cluster|moves|kvstore|rules|save|shrink|tier|score [options]",
+    .usage = "table|train|van|cluster|moves|replicas|kvstore|rules|save|shrink|tier|"
+             "score [options]",
     .about =
         "table compares the rate at which one thread finds and reads the rows of random "
         "keys with the rate at which it reads random cache lines with prefetch: the "
@@ -82,6 +84,10 @@ const struct option_table cli_bench_options = {
         "moves runs a cluster in which workers push and pull, and lets one more server "
         "join; then it lets a second server join a cluster without load, and compares "
         "the rate of the moved bytes with that of a van.\n"
+        "replicas kills one of three servers, twenty times, and measures how long the "
+        "next "
+        "push waits; then it compares the CPU time of servers for a push and a pull with "
+        "one and with two replicas.\n"
         "kvstore pushes and pulls an array of --max-bytes from all workers; in turn "
         "with this, it sends the same bytes between vans without a kvstore.\n"
         "rules applies gradients to random rows of a large table by several update "
