@@ -423,8 +423,11 @@ static void from_link(struct scheduler *s, struct link *l, const struct van_mess
     }
     if (l->greeted && refused_for_role(s, l, m))
         return;
-    if (l->node != SCHEDULER_NOBODY)
-        s->processes[s->nodes[l->node].process].sign_at = s->now;
+    if (l->node != SCHEDULER_NOBODY) {
+        struct process *p = &s->processes[s->nodes[l->node].process];
+        p->sign_at = s->now;
+        p->signs++;
+    }
     if (from_anyone(s, l, m))
         return;
     if (l->node == SCHEDULER_NOBODY) {

@@ -21,6 +21,9 @@
 #include "cluster/chain_steps.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
+// Longer than the pause between two reports of a member that cannot follow.
+#define REPORTS_NS (2 * SECOND_NS)
+
 static uint32_t *wanted_of(const struct scheduler *s, int space, uint32_t partition,
                            uint32_t *ret_n)
 {
@@ -409,6 +412,27 @@ static bool may_leave(const struct roster *r, enum wire_space space, uint32_t pa
            (reporter == node || roster_previous(r, space, partition, node) == reporter);
 }
 
+// Notes a report, and returns whether it may be carried out: the primary lived after the
+// first of these reports arrived. Otherwise it may have died before, and the member may be
+// the only one that has all acknowledged updates. The reporter repeats its reports.
+static bool primary_lives(struct scheduler *s, enum wire_space space, uint32_t partition,
+                          uint32_t node)
+{
+    struct retry *r = &s->moving.retries[space][partition];
+    const struct sched_node *primary = scheduler_node_of(
+        s, s->roster.owners[space][partition]);
+    uint64_t signs = s->processes[primary->process].signs;
+    bool again = r->out == node && r->out_epoch == s->roster.epoch &&
+                 s->now < r->out_heard + REPORTS_NS;
+    if (!again) {
+        r->out = node;
+        r->out_epoch = s->roster.epoch;
+        r->out_signs = signs;
+    }
+    r->out_heard = s->now;
+    return again && signs > r->out_signs;
+}
+
 // Takes the node out of a chain, or gives up its fill by the reporter. Returns whether the
 // chain has changed.
 static bool take_out_reported(struct scheduler *s, uint64_t place, uint32_t reporter,
@@ -423,6 +447,8 @@ static bool take_out_reported(struct scheduler *s, uint64_t place, uint32_t repo
         scheduler_fill_stop(s, of, p, reporter, m->node, why);
         return false;
     }
+    if (!primary_lives(s, of, p, m->node))
+        return false;
     take_out(s, (int)space, p, m->node);
     scheduler_move_stop(s, of, p, wire_code(m->code));
     return true;

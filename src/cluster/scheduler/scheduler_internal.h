@@ -45,6 +45,7 @@ struct process {
     // Time at which the link of the process's heartbeats closed; 0: the link is open.
     uint64_t silent_at;
     uint64_t sign_at; // time of the process's last sign of life
+    uint64_t signs;   // number of messages of the process
     // The process's clock minus the scheduler's clock, at the last heartbeat.
     int64_t skew_ns;
     bool asked; // whether a signal has asked the process to end
@@ -73,6 +74,11 @@ struct retry {
     // The number of times that admin operations have interrupted the partition's present
     // move.
     uint32_t broken;
+    // The first of the reports that a member must leave the partition's chain: the member
+    // (0: none), the epoch, and the number of signs of the primary's process; and the time
+    // of the last of these reports.
+    uint32_t out;
+    uint64_t out_epoch, out_signs, out_heard;
 };
 
 // The work that a worker had done at some time.
