@@ -713,7 +713,7 @@ int main(int argc, char **argv)
                  {WITHOUT_LEASES},
                  {WITHOUT_FRESH_CLOCK},
                  {WITHOUT_TAIL, .near = 38},
-                 {WITHOUT_FILLED, .near = 56},
+                 {WITHOUT_FILLED, .near = 20},
                  {WITHOUT_RECORD_EPOCHS, .near = 599},
                  {WITHOUT_RECORD_POSITIONS},
                  {WITHOUT_RECORD_REPEATS}},

@@ -150,8 +150,7 @@ size_t outlet_from(const struct outlet *o, uint64_t at, size_t max,
     return n < max ? n : max;
 }
 
-// Reads the head at the start of the bytes, and sets the addresses of what follows. The
-// caller checks the lengths before it uses these addresses.
+// Reads the head at the start of the bytes, without the addresses of what follows.
 static void read_head(const char *bytes, struct channel_record *ret, uint64_t *ret_hash)
 {
     struct head h;
@@ -161,15 +160,20 @@ static void read_head(const char *bytes, struct channel_record *ret, uint64_t *r
                                    .bits = h.bits,
                                    .n_places = h.n_places,
                                    .epoch = h.epoch,
-                                   .places = (const void *)(bytes + sizeof(h)),
                                    .n_common = h.n_common,
                                    .n_items = h.n_items};
     memcpy(ret->each, h.each, sizeof(h.each));
-    const char *items = bytes + front_bytes(ret);
-    ret->common = items - h.n_common;
-    for (int i = 0; i < CHANNEL_ARRAYS; items += items_bytes(ret, i++))
-        ret->items[i] = items;
     *ret_hash = h.hash;
+}
+
+// Sets the addresses in a record whose counts are those of the head at `bytes`, and right.
+static void set_addresses(const char *bytes, struct channel_record *r)
+{
+    const char *items = bytes + front_bytes(r);
+    r->places = (const void *)(bytes + sizeof(struct head));
+    r->common = items - r->n_common;
+    for (int i = 0; i < CHANNEL_ARRAYS; items += items_bytes(r, i++))
+        r->items[i] = items;
 }
 
 bool outlet_record(const struct outlet *o, uint64_t *at, struct channel_record *ret)
@@ -180,6 +184,7 @@ bool outlet_record(const struct outlet *o, uint64_t *at, struct channel_record *
     if (skip == o->bytes.len)
         return false;
     read_head(o->bytes.data + skip, ret, &hash);
+    set_addresses(o->bytes.data + skip, ret);
     *at += channel_bytes(ret);
     return true;
 }
@@ -289,6 +294,7 @@ int inlet_record(const struct inlet *i, struct channel_record *ret, struct err *
         return stream_damaged(e);
     if (left < channel_bytes(ret))
         return 0;
+    set_addresses(bytes, ret);
     if (hash != hash_of(bytes) || !has_right_places(ret))
         return stream_damaged(e);
     return 1;
