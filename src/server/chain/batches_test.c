@@ -2,8 +2,12 @@
 // with half of its micro-batches.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "base/random.h"
 #include "kit/replicas.h"
 #include "protocol/limits.h"
+#include "rule/rule.h"
 #include "server/chain/records.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
@@ -27,17 +31,14 @@ static struct shard_table *table_on(const struct replicas *w, uint32_t server)
     return w->servers[server].shard->tables[REPLICAS_TABLE];
 }
 
-// Sends half of a batch to a server: the value of each of its n keys is `value`. `number`
-// is that of the push.
-static void send_half(struct replicas *w, uint32_t server, uint64_t number,
-                      uint64_t clock, int half, uint32_t n, float value)
+// Sends half of a batch to a server, with n keys and their values. `number` is that of the
+// push.
+static void send_values(struct replicas *w, uint32_t server, uint64_t number,
+                        uint64_t clock, int half, uint32_t n, const float *values)
 {
     uint64_t keys[REPLICAS_PUSH_KEYS];
-    float values[REPLICAS_PUSH_KEYS];
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         keys[i] = w->keys[some[i]];
-        values[i] = value;
-    }
     struct msg_push m = {.table = REPLICAS_TABLE,
                          .epoch = w->epoch,
                          .session = REPLICAS_SESSION,
@@ -52,6 +53,16 @@ static void send_half(struct replicas *w, uint32_t server, uint64_t number,
                          .keys = {keys, n * sizeof(*keys)},
                          .values = {values, n * sizeof(*values)}};
     van_send(w->worker, w->servers[server].s.link, MSG_PUSH, REPLICAS_OTHER, &m, NULL);
+}
+
+// Does the same; the value of each key is `value`.
+static void send_half(struct replicas *w, uint32_t server, uint64_t number,
+                      uint64_t clock, int half, uint32_t n, float value)
+{
+    float values[REPLICAS_PUSH_KEYS];
+    for (uint32_t i = 0; i < n; i++)
+        values[i] = value;
+    send_values(w, server, number, clock, half, n, values);
 }
 
 // Returns the number of the next batch of a partition on a server.
@@ -174,6 +185,55 @@ static void test_fill(void **state)
     replicas_close(w);
 }
 
+enum { BATCHES = 6, DEATH = 3 };
+
+// Trains a table whose rule has a state, and whose gradients are divided by the examples.
+// The owner may die between the parts of batch DEATH. Returns the weights in *ret.
+static void train(bool dies, float ret[REPLICAS_PUSH_KEYS])
+{
+    static const struct shard_options plain;
+    struct replicas *w = replicas_open(1, 2, 2, 1, &plain);
+    struct table_config c = table_config_defaults();
+    uint32_t server = 0;
+    snprintf(c.name, sizeof(c.name), "t");
+    c.accessor.dim = 1;
+    c.accessor.rule = rule_defaults(RULE_ADAGRAD);
+    c.mode = CONFIG_SYNC;
+    c.mean = true;
+    OK(spec_make(&w->spec, REPLICAS_TABLE, &c, &ok_e));
+    replicas_make_table(w);
+    w->tables = 0;
+    for (uint64_t i = 0; i < (uint64_t)2 * BATCHES; i++) {
+        float values[REPLICAS_PUSH_KEYS];
+        if (dies && i == 2 * DEATH + 1) {
+            server = 1;
+            replicas_crash(w, 0);
+            replicas_take_out(w, 0);
+            REPLICAS_UNTIL(w, !sync_group_of(table_on(w, 1), 0)->away);
+        }
+        for (uint64_t k = 0; k < REPLICAS_PUSH_KEYS; k++)
+            values[k] = random_f32(7, 1, i * REPLICAS_PUSH_KEYS + k) - 0.3f;
+        send_values(w, server, i, i / 2, i % 2 == 0 ? 0 : 1, REPLICAS_PUSH_KEYS, values);
+        REPLICAS_UNTIL(w, w->tables == i + 1);
+    }
+    for (uint32_t k = 0; k < REPLICAS_PUSH_KEYS; k++) {
+        ret[k] = replicas_value(w, server, some[k]);
+        assert_true(ret[k] != 0);
+        assert_true(dies || ret[k] == replicas_value(w, 1, some[k]));
+    }
+    replicas_close(w);
+}
+
+// A run in which the owner dies has the bits of one without a death.
+static void test_same_bits(void **state)
+{
+    (void)state;
+    float without[REPLICAS_PUSH_KEYS], with[REPLICAS_PUSH_KEYS];
+    train(false, without);
+    train(true, with);
+    assert_memory_equal(without, with, sizeof(with));
+}
+
 static void test_damaged_records(void **state)
 {
     (void)state;
@@ -226,9 +286,13 @@ static void test_damaged_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch),     cmocka_unit_test(test_answers_wait),
-        cmocka_unit_test(test_promotion), cmocka_unit_test(test_owner_decides),
-        cmocka_unit_test(test_fill),      cmocka_unit_test(test_damaged_records),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_answers_wait),
+        cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_owner_decides),
+        cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_damaged_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
