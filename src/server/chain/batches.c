@@ -10,6 +10,7 @@
 #include "server/chain/records.h"
 #include "server/clocks/sync.h"
 #include "server/clocks/sync_backup.h"
+#include "server/clocks/sync_sum.h"
 #include "server/moves/stream.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
@@ -111,31 +112,49 @@ void chain_note_part(struct shard *s, const struct shard_table *t,
     append_places(s, t, c, &r);
 }
 
-// Makes the list of the group's partitions in [from, to). Returns their number.
-static uint32_t list_group(struct shard *s, const struct shard_table *t,
-                           const struct sync_group *g, uint32_t from, uint32_t to)
+static bool is_of(const struct shard_table *t, const struct sync_group *g, uint32_t p)
 {
-    uint32_t n = 0;
-    for (uint32_t p = from; p < to; p++)
-        if (sync_group_of(t, p) == g && store_owns(t->store, p))
-            s->chain->list[n++] = p;
-    return n;
+    return sync_group_of(t, p) == g && store_owns(t->store, p);
 }
 
 int chain_reserve_batch(struct shard *s, const struct shard_table *t,
-                        const struct sync_group *g, struct err *e)
+                        const struct sync_group *g, size_t n, struct err *e)
 {
-    uint32_t n = list_group(s, t, g, 0, (uint32_t)1 << s->bits);
-    return chain_reserve_places(s, t->spec.space, s->chain->list, n,
-                                sizeof(struct batch_common), e);
+    const struct channel_record one = {.n_places = 1,
+                                       .n_common = sizeof(struct batch_common)};
+    places_clear(s);
+    for (uint32_t p = 0; p >> s->bits == 0; p++)
+        if (is_of(t, g, p))
+            places_want(s, t->spec.space, p, &one);
+    // Each record may have all keys, with a byte for each.
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        o->more += n + STREAM_ALIGN;
+    return places_reserve(s) == 0 ? 0
+                                  : err_nomem(e, "the record of a batch for replicas");
 }
 
 void chain_note_batch(struct shard *s, const struct shard_table *t,
-                      const struct sync_group *g, uint32_t from, uint32_t to)
+                      const struct sync_group *g, uint32_t from, uint32_t to,
+                      const struct store_push *p, size_t n)
 {
     const struct batch_common x = {t->spec.id, g->clock.next, store_step_of(t->store)};
-    uint32_t n = list_group(s, t, g, from, to);
-    chain_note_places(s, RECORD_BATCH, t->spec.space, s->chain->list, n, &x, sizeof(x));
+    struct channel_record r = notes_begin(s, RECORD_BATCH, t->spec.space);
+    size_t at = 0;
+    r.common = (const void *)&x;
+    r.n_common = sizeof(x);
+    r.each[2] = p->has_row != NULL;
+    r.items[2] = (const void *)p->has_row;
+    for (uint32_t i = from; i < to; i++) {
+        size_t begin = at;
+        if (!is_of(t, g, i))
+            continue;
+        while (p->has_row != NULL && at < n &&
+               store_partition(t->store, p->keys[at]) == i)
+            at++;
+        notes_place(s, &r, i, (uint32_t)(at - begin));
+    }
+    if (r.n_places > 0)
+        places_append(s, &r, places_next, NULL);
 }
 
 // ---------------------------------------------------------------- the other members
@@ -199,16 +218,22 @@ int records_apply_batch(struct shard *s, const struct channel_record *r, uint32_
                         struct err *e)
 {
     struct batch_common x;
-    if (r->n_common != sizeof(x) || r->n_items != 0)
+    size_t at = 0;
+    if (r->n_common != sizeof(x) || r->each[0] != 0 || r->each[1] != 0 ||
+        r->each[2] > 1 || r->n_items > KEYS_MAX)
         return stream_damaged(e);
     memcpy(&x, r->common, sizeof(x));
     struct shard_table *t = find_table(s, x.table, r->space);
-    if (t == NULL)
+    if (t == NULL || (r->each[2] == 0 && r->n_items != 0))
         return stream_damaged(e);
-    for (uint32_t i = 0; i < r->n_places; i++) {
+    for (uint32_t i = 0; i < r->n_places; at += r->places[i++].n) {
+        struct sync_decided decided = {.n = r->places[i].n};
         if (!records_applies(s, r, i))
             continue;
-        TRY(sync_backup_apply(s, t, r->places[i].partition, x.clock, x.step, e));
+        if (r->each[2] != 0)
+            decided.has_row = (const uint8_t *)r->items[2] + at;
+        TRY(sync_backup_apply(s, t, r->places[i].partition, x.clock, x.step, &decided,
+                              e));
         *ret_n += 1;
     }
     return 0;

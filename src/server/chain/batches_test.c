@@ -234,6 +234,49 @@ static void test_same_bits(void **state)
     assert_memory_equal(without, with, sizeof(with));
 }
 
+static void count_once(struct replicas *w, uint32_t server, uint32_t key)
+{
+    const float value = 1;
+    const struct store_push p = {.op = STORE_GRADIENT,
+                                 .keys = &w->keys[key],
+                                 .n = 1,
+                                 .values = &value,
+                                 .rate = 1,
+                                 .pass = 1,
+                                 .scale = 1};
+    OK(store_push(table_on(w, server)->store, &p, NULL, &ok_e));
+    assert_true(replicas_value(w, server, key) == 0);
+}
+
+// The entry policies of two members have counted different batches. Keys still get rows on
+// both, or on neither.
+static void test_policies_differ(void **state)
+{
+    (void)state;
+    static const struct shard_options plain;
+    static const float values[REPLICAS_PUSH_KEYS] = {1, 1, 1, 1, 1, 1};
+    struct replicas *w = replicas_open(1, 2, 2, 1, &plain);
+    struct table_config c = w->spec.config;
+    c.mode = CONFIG_SYNC;
+    OK(entry_parse("count:2", &c.entry, &ok_e));
+    OK(spec_make(&w->spec, REPLICAS_TABLE, &c, &ok_e));
+    replicas_make_table(w);
+    w->tables = 0;
+    replicas_run(w, SECOND_NS);
+    count_once(w, 0, some[0]);
+    count_once(w, 1, some[2]);
+    for (uint64_t batch = 0; batch < 2; batch++) {
+        send_values(w, 0, 2 * batch, batch, 0, 3, values);
+        send_values(w, 0, 2 * batch + 1, batch, 1, 1, values);
+        REPLICAS_UNTIL(w, w->tables == 2 * (batch + 1));
+        for (uint32_t k = 0; k < 3; k++)
+            assert_true(replicas_value(w, 0, some[k]) == replicas_value(w, 1, some[k]));
+        assert_true(replicas_value(w, 0, some[0]) > 0);
+        assert_true((replicas_value(w, 0, some[2]) > 0) == (batch == 1));
+    }
+    replicas_close(w);
+}
+
 static void test_damaged_records(void **state)
 {
     (void)state;
@@ -269,6 +312,7 @@ static void test_damaged_records(void **state)
     assert_int_equal(records_apply(s, &r, &n, &e), TUG_EDATA);
     uint64_t batch[3] = {REPLICAS_TABLE, 1, 0};
     r.kind = RECORD_BATCH;
+    r.each[0] = r.each[1] = 0;
     r.common = (const void *)batch;
     r.n_common = sizeof(batch);
     assert_int_equal(records_apply(s, &r, &n, &e), TUG_EDATA); // not the next batch
@@ -292,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_owner_decides),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_policies_differ),
         cmocka_unit_test(test_damaged_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,13 +30,11 @@ int chain_open(struct shard *s, const struct roster *r)
     c->notes = mem_array(n, sizeof(*c->notes));
     c->routes = mem_array(n, sizeof(struct chain_outlet *));
     c->runs = mem_array(n + 1, sizeof(*c->runs));
-    c->list = mem_array(n, sizeof(*c->list));
     c->pushed = c->has_row = BUF_INIT(SIZE_MAX / 2);
     c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
-    if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL ||
-        c->list == NULL) {
+    if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL) {
         chain_close(s);
         return TUG_ENOMEM;
     }
@@ -60,7 +58,6 @@ void chain_close(struct shard *s)
     mem_free(c->notes);
     mem_free(c->routes);
     mem_free(c->runs);
-    mem_free(c->list);
     buf_free(&c->pushed);
     buf_free(&c->has_row);
     mem_free(c);

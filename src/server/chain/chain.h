@@ -139,10 +139,9 @@ struct chain {
     struct gate_need *needs; // scratch
     size_t max_needs;
     // Scratch: the places of a record, the outlets to which they go, its runs of keys, and
-    // their keys; and a list of partitions.
+    // their keys.
     struct channel_place *notes;
     struct chain_outlet **routes;
-    uint32_t *list;
     struct key_run *runs;
     struct buf pushed;
     // Scratch: whether each key of a push has a row after it.
@@ -271,11 +270,13 @@ int chain_reserve_part(struct shard *s, const struct shard_table *t, const struc
                        struct err *e);
 void chain_note_part(struct shard *s, const struct shard_table *t,
                      const struct msg_push *m, const struct contribution *c);
-// The group's next batch was applied in its partitions in [from, to).
+// The group's next batch was applied in its partitions in [from, to): the first n keys of p,
+// which are those of these partitions.
 int chain_reserve_batch(struct shard *s, const struct shard_table *t,
-                        const struct sync_group *g, struct err *e);
+                        const struct sync_group *g, size_t n, struct err *e);
 void chain_note_batch(struct shard *s, const struct shard_table *t,
-                      const struct sync_group *g, uint32_t from, uint32_t to);
+                      const struct sync_group *g, uint32_t from, uint32_t to,
+                      const struct store_push *p, size_t n);
 
 // Defined in places.c. A route returns the outlet to which place i of a record goes; NULL:
 // to none.

@@ -278,24 +278,10 @@ void sync_end_batch(struct shard *s, struct sync_group *g)
     sync_clock_advance(&g->clock);
 }
 
-// Applies the group's next batch, and tells the backups in which partitions it was applied.
-static int apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g)
-{
-    if (__builtin_expect(s->chain == NULL, true))
-        return sync_apply_batch(s, t, g);
-    bool common = g == &t->sync;
-    uint32_t from = common ? t->n_applied : 0;
-    TRY(chain_reserve_batch(s, t, g, &t->stuck));
-    int rc = sync_apply_batch(s, t, g);
-    uint32_t to = rc == 0 ? (uint32_t)1 << s->bits : common ? t->n_applied : 0;
-    chain_note_batch(s, t, g, from, to);
-    return rc;
-}
-
 static void apply_next(struct shard *s, struct shard_table *t, struct sync_group *g)
 {
     assert(t->spec.mode == WIRE_SYNC && !g->backup);
-    if (apply_batch(s, t, g) != 0)
+    if (sync_apply_batch(s, t, g, NULL) != 0)
         return;
     // a save may only begin between two batches
     assert(t->n_applied == 0 || g != &t->sync);

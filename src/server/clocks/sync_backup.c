@@ -73,13 +73,13 @@ int sync_backup_keep(struct shard *s, struct shard_table *t, uint32_t partition,
 
 // Applies the group's batch. The errors of this loop's own batches stay.
 static int apply(struct shard *s, struct shard_table *t, struct sync_group *g,
-                 uint64_t step, struct err *e)
+                 uint64_t step, const struct sync_decided *decided, struct err *e)
 {
     struct err stuck = t->stuck;
     bool full = t->full;
     uint64_t own = store_step_of(t->store);
     store_set_step(t->store, step);
-    int rc = sync_apply_batch(s, t, g);
+    int rc = sync_apply_batch(s, t, g, decided);
     store_set_step(t->store, own);
     if (rc != 0)
         *e = t->stuck;
@@ -89,7 +89,8 @@ static int apply(struct shard *s, struct shard_table *t, struct sync_group *g,
 }
 
 int sync_backup_apply(struct shard *s, struct shard_table *t, uint32_t partition,
-                      uint64_t clock, uint64_t step, struct err *e)
+                      uint64_t clock, uint64_t step, const struct sync_decided *decided,
+                      struct err *e)
 {
     struct sync_group *g = find_group(s, t, partition, e);
     if (g == NULL)
@@ -102,7 +103,7 @@ int sync_backup_apply(struct shard *s, struct shard_table *t, uint32_t partition
     }
     if (!sync_clock_complete(&g->clock))
         return stream_damaged(e);
-    TRY(apply(s, t, g, step, e));
+    TRY(apply(s, t, g, step, decided, e));
     sync_end_batch(s, g);
     return 0;
 }

@@ -12,6 +12,7 @@
 struct err;
 struct shard;
 struct shard_table;
+struct sync_decided;
 
 // A part of a batch, with the keys and values of one partition.
 struct sync_backup_part {
@@ -27,10 +28,11 @@ struct sync_backup_part {
 // Keeps a part in which nothing has been checked. Returns 0, TUG_EDATA or TUG_ENOMEM.
 int sync_backup_keep(struct shard *s, struct shard_table *t, uint32_t partition,
                      const struct sync_backup_part *p, struct err *e);
-// Applies the partition's batch with this number; `step` is the owner's step, which
-// determines the learning rate. Returns 0, TUG_EDATA, or the store's error, after which
-// nothing has changed.
+// Applies the partition's batch with this number, with the owner's decisions; `step` is
+// the owner's step, which determines the learning rate. Returns 0, TUG_EDATA, or the
+// store's error, after which nothing has changed.
 int sync_backup_apply(struct shard *s, struct shard_table *t, uint32_t partition,
-                      uint64_t clock, uint64_t step, struct err *e);
+                      uint64_t clock, uint64_t step, const struct sync_decided *decided,
+                      struct err *e);
 
 #endif

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "rule/rule.h"
 #include "server/clocks/sync.h"
+#include "server/moves/stream.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 #include "store/cut.h"
@@ -46,6 +47,7 @@ struct sync_scratch {
     uint64_t *key;
     float *values;
     uint32_t *partitions;
+    uint8_t *has_row; // whether a key has a row, for the records of backups
     size_t n, n_partitions;
 };
 
@@ -61,6 +63,7 @@ void sync_scratch_free(struct sync_scratch *x)
     mem_free(x->key);
     mem_free(x->values);
     mem_free(x->partitions);
+    mem_free(x->has_row);
     mem_free(x);
 }
 
@@ -84,9 +87,10 @@ static struct sync_scratch *sync_sum_make(size_t keys, size_t width)
     x->key = mem_array(most(x), sizeof(*x->key));
     x->values = mem_array(most(x), width * sizeof(*x->values));
     x->partitions = mem_array(most(x), sizeof(*x->partitions));
+    x->has_row = mem_array(most(x), sizeof(*x->has_row));
     if (key_set_reserve(&x->seen, x->keys) != 0 || x->entries == NULL || x->has == NULL ||
         x->at == NULL || x->sums == NULL || x->key == NULL || x->values == NULL ||
-        x->partitions == NULL) {
+        x->partitions == NULL || x->has_row == NULL) {
         sync_scratch_free(x);
         return NULL;
     }
@@ -144,6 +148,8 @@ struct merge {
     uint32_t run[SHARD_MICROS]; // index of the next run of each contribution
     float scale;  // factor of gradients, if gradients are averaged over examples
     bool by_rows; // the factor is passed to the rows, which scale gradients and l2 by it
+    bool notes;   // records for backups are appended
+    const struct sync_decided *decided;
 };
 
 static const struct contribution *part(const struct merge *m, uint32_t i)
@@ -349,6 +355,24 @@ static void remember(struct shard_table *t, struct sync_group *g,
         g->before.lost = true;
 }
 
+// Makes room for the record of a push for backups, and sets who decides which keys have
+// rows.
+static int prepare(const struct merge *m, struct store_push *p)
+{
+    struct shard_table *t = m->t;
+    if (m->notes) {
+        TRY(chain_reserve_batch(m->s, t, m->group, p->n, &t->stuck));
+        p->has_row = store_admits(t->store, STORE_GRADIENT) ? m->s->sync->has_row : NULL;
+    }
+    if (m->decided == NULL || m->decided->has_row == NULL)
+        return 0;
+    if (m->decided->n != p->n)
+        return stream_damaged(&t->stuck);
+    p->has_row = (uint8_t *)(uintptr_t)m->decided->has_row; // is only read
+    p->follows = true;
+    return 0;
+}
+
 static int sync_sum_flush(struct merge *m)
 {
     struct sync_scratch *x = m->s->sync;
@@ -371,6 +395,8 @@ static int sync_sum_flush(struct merge *m)
                            .pass = part(m, 0)->pass,
                            .scale = m->by_rows ? m->scale : 1,
                            .again = comes_again(m)};
+    uint32_t from = g == &t->sync ? t->n_applied : g->partition;
+    TRY(prepare(m, &p));
     int rc = store_push(t->store, &p, &done, &t->stuck);
     if (m->s->moves.out != NULL)
         moves_note(m->s, t, &p, done);
@@ -378,6 +404,8 @@ static int sync_sum_flush(struct merge *m)
     previous_shorten(&g->before, copied + done);
     t->full = rc == TUG_ENOMEM && m->s->o.max_bytes != 0 && !t->work;
     uint32_t end = done > 0 ? store_partition(t->store, x->key[done - 1]) + 1 : 0;
+    if (m->notes && done > 0)
+        chain_note_batch(m->s, t, g, from, end, &p, done);
     if (done > 0 && g == &t->sync)
         t->n_applied = end;
     for (size_t i = 0; i < x->n_partitions && x->partitions[i] < end; i++)
@@ -386,10 +414,33 @@ static int sync_sum_flush(struct merge *m)
     return rc;
 }
 
-int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g)
+// Appends the record about the partitions that have no keys of the batch and lie behind the
+// last one that has some.
+static int note_rest(const struct merge *m, bool has_keys)
+{
+    struct shard *s = m->s;
+    bool common = m->group == &m->t->sync;
+    const struct store_push none = {.n = 0};
+    uint32_t from = common ? m->t->n_applied : m->group->partition,
+             to = common ? (uint32_t)1 << s->bits : from + !has_keys;
+    if (!m->notes || from == to)
+        return 0;
+    TRY(chain_reserve_batch(s, m->t, m->group, 0, &m->t->stuck));
+    chain_note_batch(s, m->t, m->group, from, to, &none, 0);
+    return 0;
+}
+
+int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g,
+                     const struct sync_decided *decided)
 {
     struct sync_scratch *x = s->sync;
-    struct merge m = {.s = s, .t = t, .group = g, .batch = sync_clock_next(&g->clock)};
+    struct merge m = {.s = s,
+                      .t = t,
+                      .group = g,
+                      .batch = sync_clock_next(&g->clock),
+                      .notes = s->chain != NULL && !g->backup,
+                      .decided = decided};
+    bool has_keys = false;
     assert(sync_clock_complete(&g->clock) && x != NULL);
     m.scale = scale_of(t, m.batch);
     m.by_rows = scaled_by_rows(t);
@@ -401,12 +452,14 @@ int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *
     x->n = x->n_partitions = 0;
     for (uint32_t p; (p = next_partition(&m)) != UINT32_MAX;) {
         add_partition(&m, p);
+        has_keys = true;
         if (x->n >= PUSH_KEYS)
             TRY(sync_sum_flush(&m));
         if (g != &t->sync)
             break;
     }
     TRY(sync_sum_flush(&m));
+    TRY(note_rest(&m, has_keys));
     if (g == &t->sync)
         t->n_applied = 0;
     g->begun = false;

@@ -13,10 +13,19 @@ struct sync_batch;
 struct sync_group;
 struct sync_scratch;
 
-// Applies the group's next batch, which must be complete, to the store. On failure
-// t->stuck has the reason, and the next call continues with the partitions that have
-// not applied the batch.
-int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g);
+// The owner's decisions about a batch at a backup: for each of the partition's n keys, in
+// ascending order, whether it has a row (store_push.has_row). NULL: there are no decisions.
+struct sync_decided {
+    const uint8_t *has_row;
+    size_t n;
+};
+
+// Applies the group's next batch, which must be complete, to the store, and appends records
+// for backups. On failure t->stuck has the reason, and the next call continues with the
+// partitions that have not applied the batch. `decided` is NULL for a group that is not a
+// backup.
+int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g,
+                     const struct sync_decided *decided);
 // Reserves the memory to add up the batch of the push m; k are the keys of the push.
 int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
                  const struct msg_push *m, const struct keys *k);
