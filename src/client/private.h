@@ -171,6 +171,9 @@ struct request {
     bool whole;
     struct staging *stagings;
 
+    // The owners of partitions (roster_owners_sum) when an admin operation began; 0: not
+    // compared.
+    uint64_t owners;
     uint64_t number; // number of the push or admin operation; 0: not started
     // Gets the sum of the loops' answers to an admin operation; may be NULL.
     uint64_t *sum;

@@ -209,9 +209,29 @@ static int send_admin(struct slice *s)
     return request_send(s, &r->u.m.table_do);
 }
 
-REQUEST_KIND(admin, "an admin operation on", MSG_TABLE_DO, MSG_OK, slice_cut_all,
+static int begin_admin(struct request *r)
+{
+    const struct roster *x = member_roster(r->client->member);
+    r->owners = x->replicas > 1 ? roster_owners_sum(x) : 0;
+    return slice_cut_all(r);
+}
+
+// With replicas, partitions get other owners when a server dies, which may or may not know
+// of the operation.
+static int admin_placed(struct request *r)
+{
+    if (r->owners == 0 ||
+        r->owners == roster_owners_sum(member_roster(r->client->member)))
+        return 0;
+    return err_because(&r->why, TUG_EIO, REASON_SAVE_AGAIN, 0,
+                       "an operation on table '%s' may have been done in some partitions "
+                       "only, because a server has died meanwhile: do it again",
+                       r->spec->config.name);
+}
+
+REQUEST_KIND(admin, "an admin operation on", MSG_TABLE_DO, MSG_OK, begin_admin,
              .send = send_admin, .take = request_add, .numbers = NUMBERS_ADMINS,
-             .takes_long = true, .holds = true);
+             .takes_long = true, .holds = true, .placed = admin_placed);
 
 client_ts client_admin(struct client *c, uint32_t table, enum wire_admin what,
                        uint32_t other, struct err *e)

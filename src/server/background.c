@@ -86,7 +86,9 @@ static int begin_walk(struct shard *s, struct shard_table *t,
                         .number = m->number,
                         .before = rows_gone(t->store),
                         .rows = clears ? x.rows - x.backup_rows + x.cold_rows : 0};
+    TRY(chain_reserve_operation(s, t, e));
     TRY(store_admin(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
+    chain_note_operation(s, t, m);
     if (clears)
         sync_restart(s, t);
     t->turn = turn;
@@ -126,6 +128,9 @@ static enum outcome begin_on_store(struct shard *s, struct shard_table *t,
     if (!background_free(t) || (t->n_applied != 0 && m->what != WIRE_CLEAR))
         return WANTS_TURN;
     if (m->what == WIRE_DAY) {
+        if (chain_reserve_operation(s, t, e) != 0)
+            return GOES_ON;
+        chain_note_operation(s, t, m);
         store_day(t->store);
         tables_touch_all(s, t);
         background_demote(s, t);
@@ -188,9 +193,15 @@ static void break_moves(struct shard *s, const struct msg_table_do *m, int space
     // WIRE_CLOCK: the table's clock is sent with each partition that moves.
     if (m->what == WIRE_CLOCK)
         return;
-    for (int i = 0; i < WIRE_SPACES; i++)
-        if (i == space || space == WIRE_SPACES)
-            moves_break(s, (enum wire_space)i, "an admin operation was done");
+    for (int i = 0; i < WIRE_SPACES; i++) {
+        enum wire_space of = (enum wire_space)i;
+        if (i != space && space != WIRE_SPACES)
+            continue;
+        if (m->what == WIRE_DROP)
+            moves_break(s, of, "a table was dropped");
+        else
+            moves_break_led(s, of, "an admin operation was done");
+    }
 }
 
 enum outcome table_do_serve(struct shard *s, struct shard_request *q)
@@ -205,6 +216,10 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
     // Some partition is moving, so the operation could change rows that are being copied.
     if (s->roles.n_unsettled > 0)
         return WANTS_MOVE;
+    if (s->chain != NULL && chain_is_about_all(s) == WANTS_MEMBER)
+        return WANTS_MEMBER;
+    if (s->chain != NULL && m->what == WIRE_DROP)
+        chain_is_about(s, ABOUT_TABLES, WIRE_SPACE_SPARSE, NULL);
     if (session == 0)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can do admin operations");

@@ -1,7 +1,8 @@
-// Two stores with all partitions, of which each leads every second one and has copies of the
-// others. Both make cuts of what they lead, and tell the other what was published; their
-// rows and notes for deltas must stay equal. Then one store leads everything, and its delta
-// completes the base and the deltas of both.
+// Two stores with all partitions, of which each leads every second one and has copies
+// of the others. Both make cuts of the led partitions and do admin operations in them,
+// and tell the other store, also what was published; their rows and notes for deltas
+// must stay equal. Then one store leads everything, and its delta completes the base
+// and the deltas of both.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
@@ -143,6 +144,32 @@ static void save(struct pair *x, uint32_t i, enum save_mode mode, bool commit, b
         store_work(s, 0);
 }
 
+// Store i begins an operation in the partitions that it leads, and the other store does it in
+// its copies.
+static void operate(struct pair *x, uint32_t i)
+{
+    struct store *s = x->of[i], *other = x->of[1 - i];
+    uint64_t kind = rng_below(&x->d, 8);
+    enum store_admin o = kind == 0 ? STORE_CLEAR : STORE_SHRINK;
+    OK(store_finish(s, &ok_e));
+    store_set_step(s, store_step_of(s) + 1);
+    if (kind < 4)
+        OK(store_admin(s, o, 0.7f, &ok_e));
+    else
+        store_day(s);
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        if (leader(p) != i)
+            continue;
+        if (kind < 4)
+            OK(store_backup_admin(other, p, o, 0.7f, store_step_of(s), &ok_e));
+        else
+            store_backup_day(other, p);
+    }
+    // The other store learns of the steps later.
+    store_set_step(other, store_step_of(s));
+    push(x);
+}
+
 static void list_notes(struct store *s, uint32_t p, struct key_list *changed,
                        struct key_list *gone)
 {
@@ -209,6 +236,7 @@ static void test_copies_stay_equal(void **state)
             save(&x, (uint32_t)rng_below(&x.d, STORES), mode, rng_below(&x.d, 3) > 0,
                  false);
             push(&x);
+            operate(&x, (uint32_t)rng_below(&x.d, STORES));
             if (n % 3 == 0)
                 check_equal(&x);
         }

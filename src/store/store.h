@@ -155,6 +155,11 @@ enum store_admin {
 // Begins an admin operation. Returns TUG_EUSAGE if a cut or another operation is in
 // progress. `threshold` replaces shrink's delete_threshold unless it is NAN.
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e);
+// Does the operation STORE_SHRINK or STORE_CLEAR at once in one partition, which another
+// store leads (store_set_backup), as that store began it at this global step. On failure
+// nothing has changed.
+int store_backup_admin(struct store *s, uint32_t partition, enum store_admin o,
+                       float threshold, uint64_t step, struct err *e);
 // Continues an admin operation, or the demotion of rows, for about `ns` nanoseconds.
 // Returns true if work is left. It also returns true if memory is out or the disk fails;
 // store_finish then returns the error.

@@ -262,6 +262,23 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
     return 0;
 }
 
+int store_backup_admin(struct store *s, uint32_t partition, enum store_admin o,
+                       float threshold, uint64_t step, struct err *e)
+{
+    struct life_time t = {.day = s->parts[partition].day, .step = step};
+    struct handle_bits turned = s->turned;
+    float own = s->admin_threshold;
+    assert(o == STORE_SHRINK || o == STORE_CLEAR);
+    // The operation under way in other partitions has its own threshold and rows.
+    s->turned = (struct handle_bits){0};
+    s->admin_threshold = threshold;
+    int rc = o == STORE_CLEAR ? clear(s, partition, e)
+                              : store_life_shrink(s, partition, t, e);
+    s->turned = turned;
+    s->admin_threshold = own;
+    return rc;
+}
+
 // Does the admin operation, or the demotion, in the next partition. Sets *ret_more to
 // whether partitions are left.
 static int step(struct store *s, bool *ret_more, struct err *e)

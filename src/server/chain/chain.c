@@ -406,6 +406,13 @@ bool chain_refuses(const struct shard *s, const struct shard_request *q, struct 
 {
     switch (q->type) {
     case MSG_TABLE_DO:
+        if (chain_can_do(q->m->table_do.what))
+            return false;
+        err_set(e, TUG_EUSAGE,
+                "tables cannot be copied or averaged in a cluster whose partitions have "
+                "%u replicas",
+                member_roster(s->member)->replicas);
+        return true;
     case MSG_LOAD:
         err_set(e, TUG_EUSAGE,
                 "%s is not possible in a cluster whose partitions have %u replicas",

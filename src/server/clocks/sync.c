@@ -39,18 +39,24 @@ void contribution_drop(struct shard *s, struct contribution *c)
         contribution_free(s, c);
 }
 
-static void sync_drop(struct shard *s, struct shard_table *t)
+void sync_drop_group(struct shard *s, struct sync_group *g)
 {
-    for (struct sync_group *g = &t->sync; g != NULL; g = g->next) {
-        for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
-            struct sync_batch *b = &g->clock.open[i];
-            for (uint32_t p = 0; p < b->n; p++)
-                contribution_drop(s, b->parts[p].what);
-            *b = (struct sync_batch){0};
-        }
-        g->begun = false; // `told` stays: later pushes have the keys of earlier ones
-        previous_begin(&g->before);
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
+        struct sync_batch *b = &g->clock.open[i];
+        for (uint32_t p = 0; p < b->n; p++)
+            contribution_drop(s, b->parts[p].what);
+        *b = (struct sync_batch){0};
     }
+    g->begun = false; // `told` stays: later pushes have the keys of earlier ones
+    previous_begin(&g->before);
+}
+
+// Drops the open batches; `all`: also those of partitions of which this shard is a backup.
+static void sync_drop(struct shard *s, struct shard_table *t, bool all)
+{
+    for (struct sync_group *g = &t->sync; g != NULL; g = g->next)
+        if (all || !g->backup)
+            sync_drop_group(s, g);
     t->stuck.code = 0;
     t->full = false;
     t->n_applied = 0;
@@ -58,7 +64,7 @@ static void sync_drop(struct shard *s, struct shard_table *t)
 
 void sync_close(struct shard *s, struct shard_table *t)
 {
-    sync_drop(s, t);
+    sync_drop(s, t, true);
     for (struct sync_group *g = t->sync.next, *next; g != NULL; g = next) {
         next = g->next;
         sync_group_free(s, g);
@@ -69,7 +75,7 @@ void sync_close(struct shard *s, struct shard_table *t)
 
 void sync_restart(struct shard *s, struct shard_table *t)
 {
-    sync_drop(s, t);
+    sync_drop(s, t, false);
     pending_drop_pushes(s, t);
 }
 

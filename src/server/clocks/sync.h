@@ -47,7 +47,9 @@ enum outcome sync_push(struct shard *s, struct shard_request *q, struct shard_ta
                        const struct keys *k, const struct push_values *v);
 void sync_close(struct shard *s, struct shard_table *t);
 // Drops all data that belongs to rows that were removed: the open batches, the pushes
-// that wait for them, and the copies of rows.
+// that wait for them, and the copies of rows. Leaves out partitions of which this shard is
+// a backup. sync_drop_group drops the batches and copies of one group.
+void sync_drop_group(struct shard *s, struct sync_group *g);
 void sync_restart(struct shard *s, struct shard_table *t);
 
 #endif

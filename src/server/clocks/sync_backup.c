@@ -71,6 +71,19 @@ int sync_backup_keep(struct shard *s, struct shard_table *t, uint32_t partition,
     return keep(s, t, g, p, e);
 }
 
+int sync_backup_restart(struct shard *s, struct shard_table *t, uint32_t partition,
+                        const uint64_t *next, struct err *e)
+{
+    struct sync_group *g = find_group(s, t, partition, e);
+    if (g == NULL)
+        return e->code;
+    if (next != NULL)
+        TRY(sync_clock_check_number(*next, e));
+    sync_drop_group(s, g);
+    g->clock.next = next != NULL ? *next : g->clock.next;
+    return 0;
+}
+
 // Applies the group's batch. The errors of this loop's own batches stay.
 static int apply(struct shard *s, struct shard_table *t, struct sync_group *g,
                  uint64_t step, const struct sync_decided *decided, struct err *e)

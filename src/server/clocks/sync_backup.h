@@ -28,6 +28,10 @@ struct sync_backup_part {
 // Keeps a part in which nothing has been checked. Returns 0, TUG_EDATA or TUG_ENOMEM.
 int sync_backup_keep(struct shard *s, struct shard_table *t, uint32_t partition,
                      const struct sync_backup_part *p, struct err *e);
+// Drops the parts that are kept, and makes *next the number of the next batch unless it is
+// NULL. Returns 0, TUG_EDATA or TUG_ENOMEM.
+int sync_backup_restart(struct shard *s, struct shard_table *t, uint32_t partition,
+                        const uint64_t *next, struct err *e);
 // Applies the partition's batch with this number, with the owner's decisions; `step` is
 // the owner's step, which determines the learning rate. Returns 0, TUG_EDATA, or the
 // store's error, after which nothing has changed.

@@ -28,6 +28,7 @@ enum record_kind {
     RECORD_PUBLISHED, // a save was committed: a table's number, the checksum of the
                       // manifest, and for each place what was published (store/cut.h)
     RECORD_DAY,       // a table's number: a day has ended
+    RECORD_OPERATION, // an admin operation
 };
 
 // record_begin appends a head. record_end completes the head of the record that begins at

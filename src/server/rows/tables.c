@@ -385,11 +385,15 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return mean(s, t, m, e);
     case WIRE_CLOCK: // sets the number of the next batch of table t
         TRY(sync_clock_check_number(m->clock, e));
+        TRY(chain_reserve_operation(s, t, e));
+        chain_note_operation(s, t, m);
         sync_restart(s, t);
         for (struct sync_group *g = &t->sync; g != NULL; g = g->next)
-            g->clock.next = m->clock;
+            if (!g->backup)
+                g->clock.next = m->clock;
         return 0;
     case WIRE_DROP:
+        TRY(chain_note_drop(s, t, e));
         tables_remove(s,
                       t); // table_do_serve has waited for the end of a save of t
         return 0;

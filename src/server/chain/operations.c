@@ -1,0 +1,127 @@
+// Records of admin operations. A backup does an operation at once in each partition: the
+// store of the leader does it there before the partition's next push or pull.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "server/background.h"
+#include "server/chain/chain.h"
+#include "server/chain/records.h"
+#include "server/clocks/sync_backup.h"
+#include "server/moves/stream.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+// The common content: what happens to a table (enum wire_admin), its parameters, and the
+// leader's step. The bits of the threshold are in the lower half of a number.
+struct operation_record {
+    uint64_t table, what, threshold, clock, step;
+};
+
+static bool has_partitions(uint8_t what)
+{
+    return what == WIRE_SHRINK || what == WIRE_CLEAR || what == WIRE_DAY ||
+           what == WIRE_CLOCK;
+}
+
+bool chain_can_do(uint8_t what)
+{
+    return has_partitions(what) || what == WIRE_DROP;
+}
+
+int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct err *e)
+{
+    return chain_reserve_places(s, t->spec.space, NULL, 0,
+                                sizeof(struct operation_record), e);
+}
+
+void chain_note_operation(struct shard *s, const struct shard_table *t,
+                          const struct msg_table_do *m)
+{
+    struct operation_record x = {.table = t->spec.id,
+                                 .what = m->what,
+                                 .clock = m->clock,
+                                 .step = store_step_of(t->store)};
+    memcpy(&x.threshold, &m->threshold, sizeof(m->threshold));
+    chain_note_places(s, RECORD_OPERATION, t->spec.space, NULL, 0, &x, sizeof(x));
+}
+
+int chain_note_drop(struct shard *s, const struct shard_table *t, struct err *e)
+{
+    struct operation_record x = {.table = t->spec.id, .what = WIRE_DROP};
+    struct channel_record r = {.kind = RECORD_OPERATION,
+                               .bits = s->bits,
+                               .common = (const char *)&x,
+                               .n_common = sizeof(x)};
+    if (s->chain == NULL)
+        return 0;
+    r.epoch = member_roster(s->member)->epoch;
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        if (outlet_append(&o->o, &r) != 0)
+            return err_nomem(e, "the record of a table for replicas");
+    return 0;
+}
+
+static int drop(struct shard *s, struct shard_table *t, struct err *e)
+{
+    if (t == NULL) // a client or another leader has told this shard before
+        return 0;
+    if (!background_free(t))
+        return err_set(e, TUG_EIO, "table '%s', which was dropped, is being saved",
+                       t->spec.config.name);
+    tables_remove(s, t);
+    return 0;
+}
+
+static int do_in(struct shard *s, struct shard_table *t, uint32_t p,
+                 const struct operation_record *x, struct err *e)
+{
+    float threshold;
+    memcpy(&threshold, &x->threshold, sizeof(threshold));
+    moves_break_copy(s, t->spec.space, p, "an admin operation was done");
+    switch (x->what) {
+    case WIRE_DAY:
+        store_backup_day(t->store, p);
+        break;
+    case WIRE_CLOCK:
+        if (t->spec.mode != WIRE_SYNC)
+            return stream_damaged(e);
+        TRY(sync_backup_restart(s, t, p, &x->clock, e));
+        break;
+    case WIRE_CLEAR:
+        if (t->spec.mode == WIRE_SYNC)
+            TRY(sync_backup_restart(s, t, p, NULL, e));
+        TRY(store_backup_admin(t->store, p, STORE_CLEAR, NAN, x->step, e));
+        break;
+    default:
+        TRY(store_backup_admin(t->store, p, STORE_SHRINK, threshold, x->step, e));
+        break;
+    }
+    t->changed_at[p] = ++t->version;
+    return 0;
+}
+
+int records_apply_operation(struct shard *s, const struct channel_record *r,
+                            uint32_t *ret_n, struct err *e)
+{
+    struct operation_record x;
+    if (r->n_common != sizeof(x))
+        return stream_damaged(e);
+    memcpy(&x, r->common, sizeof(x));
+    if (x.table >= SPEC_MAX_TABLES || x.what > UINT8_MAX ||
+        !chain_can_do((uint8_t)x.what))
+        return stream_damaged(e);
+    struct shard_table *t = s->tables[x.table];
+    if (x.what == WIRE_DROP)
+        return drop(s, t, e);
+    if (t == NULL || t->spec.space != r->space)
+        return stream_damaged(e);
+    for (uint32_t i = 0; i < r->n_places; i++) {
+        if (!records_applies(s, r, i))
+            continue;
+        TRY(do_in(s, t, r->places[i].partition, &x, e));
+        ++*ret_n;
+    }
+    return 0;
+}
