@@ -45,6 +45,25 @@ static void the_run_goes_on(void **state)
     cluster_none_left();
 }
 
+// In mode sync the model has the bits of a run in one process, and so have its saves.
+static void the_bits_stay(void **state)
+{
+    static const char words[] = "train --data data.svm --format libsvm --batch 64 "
+                                "--data-in memory --epochs 40 --save-every 5";
+    (void)state;
+    tug_ends(0, "%s --deterministic --out truth", words);
+    cluster_start("run",
+                  "launch --servers 3 --workers 2 --replicas 2 -- %s --mode sync --out "
+                  "killed",
+                  words);
+    cluster_await("run", "pass 3/");
+    pid_t pid = kill_server("server 1");
+    cluster_await("run", files_path(":%d) is gone", (int)pid));
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_same_parts("truth", "killed");
+    cluster_none_left();
+}
+
 // Each server is killed once, so at the end no server of the beginning is left.
 static void servers_come_back(void **state)
 {
@@ -84,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_test(the_run_goes_on),
+        cluster_test(the_bits_stay),
         cluster_test(servers_come_back),
         cluster_test(no_replica_is_left),
     };
