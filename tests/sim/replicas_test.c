@@ -150,8 +150,12 @@ static void begin_save(void *ctx)
     memcpy(w->saved, w->acknowledged, sizeof(w->saved));
 }
 
+// Nothing is saved while a planted bug is searched for, so the seeds that find one do not
+// depend on the saver.
 static int open_saver(struct world *w, struct err *e)
 {
+    if (w->stage.o->bug != NO_BUG)
+        return 0;
     struct sim_saver_options o = {.seed = w->stage.o->seed + w->stage.lives,
                                   .dir = w->stage.o->dir,
                                   .config = TABLE_CONFIG,
@@ -168,7 +172,7 @@ static int open_saver(struct world *w, struct err *e)
 static void let_save(struct world *w, bool made)
 {
     struct err e;
-    if (!stage_is_down(&w->stage) &&
+    if (w->saver != NULL && !stage_is_down(&w->stage) &&
         sim_saver_step(w->saver, w->stage.scheduler, made, &e) != 0)
         stage_failed(&w->stage, "%s", e.text);
 }
@@ -512,7 +516,7 @@ static void act(void *ctx)
 static bool is_done(const struct world *w)
 {
     return w->changes.next == VAN_NEVER && w->parted[0] == NULL && has_finished_all(w) &&
-           sim_saver_is_done(w->saver);
+           (w->saver == NULL || sim_saver_is_done(w->saver));
 }
 
 // Returns whether the scheduler has declared all dead servers dead.
@@ -680,8 +684,8 @@ static void count(void *ctx, uint64_t *counts)
     counts[CUTS] += w->cuts;
     if (w->stage.scheduler != NULL) // with a planted bug, it may not have come back
         counts[DROPPED] += w->stage.scheduler->moving.dropped;
-    counts[SAVES] += sim_saver_saves(w->saver);
-    counts[SAVES_AGAIN] += sim_saver_again(w->saver);
+    counts[SAVES] += w->saver != NULL ? sim_saver_saves(w->saver) : 0;
+    counts[SAVES_AGAIN] += w->saver != NULL ? sim_saver_again(w->saver) : 0;
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
