@@ -109,7 +109,8 @@ struct request_kind {
     // Called when the placement has changed. If it does not return 0, the request fails
     // with the error in its `why`.
     int (*placed)(struct request *r);
-    bool lets_dead_be; // loops that have died need not answer
+    // Loops that have died need not answer. If the request is `whole`, it is cut anew instead.
+    bool lets_dead_be;
 };
 
 // The arguments before the dots are required for each kind.

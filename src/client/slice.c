@@ -412,12 +412,12 @@ void slice_replace_all(struct client *c, uint64_t now)
             request_end(r, why.code, &why);
             continue;
         }
-        if (r->kind->lets_dead_be) {
-            let_dead_be(r);
-            continue;
-        }
         if (r->whole) {
             cut_again(r);
+            continue;
+        }
+        if (r->kind->lets_dead_be) {
+            let_dead_be(r);
             continue;
         }
         // New slices are put at the front of the list, so this loop does not visit them.

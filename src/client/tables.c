@@ -131,7 +131,8 @@ static int asked(struct request *r)
 }
 
 REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_everywhere,
-             .take = take_info, .answered = asked, .anyone_knows = true);
+             .take = take_info, .answered = asked, .anyone_knows = true,
+             .lets_dead_be = true);
 
 // -------------------------------------------------- clocks, admin operations, statistics
 
@@ -178,7 +179,7 @@ static bool take_answer(struct slice *s, const struct van_message *m)
 }
 
 REQUEST_KIND(question, NULL, 0, 0, begin_question, .send = send_question,
-             .take = take_answer);
+             .take = take_answer, .lets_dead_be = true);
 
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {

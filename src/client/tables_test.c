@@ -528,6 +528,35 @@ static void test_over_and_idle(void **state)
     fake_close(c);
 }
 
+static bool say_figures(struct server *s, van_link link, const struct van_message *m)
+{
+    struct msg_table_is is = {.rows = 5, .clock = 3};
+    if (m->type != MSG_TABLE_WANTED)
+        return false;
+    van_send(s->van, link, MSG_TABLE_IS, m->request, &is, NULL);
+    return true;
+}
+
+// A question without an epoch does not wait for a loop that has died.
+static void test_dead_need_not_answer(void **state)
+{
+    (void)state;
+    struct cluster *c = fake_open(2, 9, NULL);
+    struct msg_table_is is;
+    struct err e = {0};
+    answer_with_all(c, say_figures);
+    c->servers[1].mute = true;
+    client_ts ts = client_stat(c->client, TABLE, &is, &e);
+    fake_step(c, 100 * MS);
+    assert_false(client_done(c->client, ts, &(int){0}, &e));
+    c->servers[1].dead = true;
+    for (uint32_t p = 0; p < PARTITIONS; p++)
+        fake_move(c, p, 0, p == PARTITIONS - 1);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
+    assert_true(is.rows == 5 && is.clock == 3);
+    fake_close(c);
+}
+
 // A request that begins after the cluster's end fails with the cluster's code, like the
 // requests that were in flight. So a worker's exit code tells whether the worker was
 // stopped or the cluster failed.
@@ -569,6 +598,7 @@ int main(void)
         cmocka_unit_test(test_admin_at_a_loop_that_is_silent),
         cmocka_unit_test(test_over_and_idle),
         cmocka_unit_test(test_asked_after_the_end),
+        cmocka_unit_test(test_dead_need_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void make_roster(struct cluster *c, struct buf *nodes, struct buf *owners
         struct wire_node n = {
             .id = FIRST_NODE + 2 * i,
             .role = WIRE_SERVER,
-            .alive = 1,
+            .alive = !c->servers[i].dead,
             .rank = i,
             .session = 100 + i,
             .process = 1000 + i,

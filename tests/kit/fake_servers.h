@@ -31,6 +31,7 @@ struct server {
     uint64_t *list_keys[LISTS];
     uint32_t list_n[LISTS], n_lists;
     bool mute; // the server answers nothing
+    bool dead; // rosters say that the server is dead
     // Number of pushes and pulls that the server still refuses for lack of room.
     uint32_t full;
     bool forgetful;    // the server forgets all key lists
