@@ -185,6 +185,35 @@ static void test_fill(void **state)
     replicas_close(w);
 }
 
+// A member that leaves the chain forgets the parts that no other member has. So if it is
+// filled again and promoted, it takes the worker's repeat of such a part.
+static void test_forgotten(void **state)
+{
+    (void)state;
+    struct replicas *w = open_sync(2, 2);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    send_half(w, 0, 1, 0, 0, 6, 1);
+    replicas_run(w, SECOND_NS);
+    assert_true(parts_on(w, 0, 0) == 1 && parts_on(w, 1, 0) == 0 && w->tables == 0);
+    replicas_take_out(w, 0);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    REPLICAS_UNTIL(w, roles_of(&w->servers[0].shard->roles, WIRE_SPACE_SPARSE, 0) ==
+                          ROLE_AWAY);
+    replicas_begin_fill(w, 0, 0);
+    REPLICAS_UNTIL(w, w->arrived);
+    replicas_end_fill(w, true);
+    replicas_run(w, SECOND_NS);
+    w->chains[0][0] = replicas_id(0);
+    w->chains[0][1] = 0;
+    w->epoch++;
+    replicas_send_rosters(w);
+    replicas_run(w, SECOND_NS);
+    send_half(w, 0, 1, 0, 0, 1, 1);
+    REPLICAS_UNTIL(w, w->tables == 1);
+    assert_int_equal(parts_on(w, 0, 0), 1);
+    replicas_close(w);
+}
+
 enum { BATCHES = 6, DEATH = 3 };
 
 // Trains a table whose rule has a state, and whose gradients are divided by the examples.
@@ -330,13 +359,10 @@ static void test_damaged_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_answers_wait),
-        cmocka_unit_test(test_promotion),
-        cmocka_unit_test(test_owner_decides),
-        cmocka_unit_test(test_fill),
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_policies_differ),
+        cmocka_unit_test(test_batch),           cmocka_unit_test(test_forgotten),
+        cmocka_unit_test(test_answers_wait),    cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_owner_decides),   cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_policies_differ),
         cmocka_unit_test(test_damaged_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,6 +250,22 @@ static void test_replaced_primary(void **state)
     replicas_close(w);
 }
 
+// Fills a channel with a large record of an earlier epoch, which the receiver skips.
+static void fill_channel(struct shard *s, struct chain_outlet *o)
+{
+    struct channel_place place = {.n = (uint32_t)outlets_most(s) / 8};
+    struct channel_record r = {.kind = RECORD_PUSH,
+                               .bits = REPLICAS_BITS,
+                               .n_places = 1,
+                               .places = &place,
+                               .n_items = place.n,
+                               .each = {8, 0}};
+    void *content = mem_zalloc(place.n * r.each[0]);
+    r.items[0] = r.items[1] = r.items[2] = content;
+    assert_int_equal(outlet_append(&o->o, &r), 0);
+    mem_free(content);
+}
+
 // Pushes wait when their backup is too far behind.
 static void test_slow_backup(void **state)
 {
@@ -264,24 +280,44 @@ static void test_slow_backup(void **state)
         o = o->next;
     struct replicas_op *push = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
     REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
-    // A large record of an earlier epoch fills the channel; the receiver skips it.
-    struct channel_place place = {.n = (uint32_t)outlets_most(x->shard) / 8};
-    struct channel_record r = {.kind = RECORD_PUSH,
-                               .bits = REPLICAS_BITS,
-                               .n_places = 1,
-                               .places = &place,
-                               .n_items = place.n,
-                               .each = {8, 0}};
-    void *content = mem_zalloc(place.n * r.each[0]);
-    r.items[0] = r.items[1] = r.items[2] = content;
-    assert_int_equal(outlet_append(&o->o, &r), 0);
-    mem_free(content);
+    fill_channel(x->shard, o);
     struct replicas_op *later = replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
     replicas_run(w, SECOND_NS);
     assert_true(pending_wants(x->shard, WANTS_MEMBER));
     assert_true(replicas_value(w, 0, 0) == 1);
     sim_partition(w->sim, x->v, w->servers[1].v, false);
     REPLICAS_UNTIL(w, replicas_op_is_done(push) && replicas_op_is_done(later));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// The channels of three servers form a ring, and are full: their first records do not wait for
+// room in the next channel.
+static void test_ring(void **state)
+{
+    (void)state;
+    static const struct shard_options small = {.max_bytes = 4 << 20};
+    struct replicas *w = replicas_open(1, 3, 3, 1, &small);
+    struct shard *s[3];
+    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p++)
+        for (uint32_t i = 0; i < 3; i++)
+            w->chains[p][i] = replicas_id((p + i) % 3);
+    w->epoch++;
+    replicas_send_rosters(w);
+    replicas_make_table(w);
+    replicas_run(w, SECOND_NS);
+    for (uint32_t i = 0; i < 3; i++) {
+        s[i] = w->servers[i].shard;
+        sim_partition(w->sim, w->servers[i].v, w->servers[(i + 1) % 3].v, true);
+    }
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    for (uint32_t i = 0; i < 3; i++)
+        REPLICAS_UNTIL(w, replicas_value(w, i, some[i]) == 1);
+    for (uint32_t i = 0; i < 3; i++)
+        fill_channel(s[i], outlets_find(s[i], replicas_id((i + 1) % 3)));
+    for (uint32_t i = 0; i < 3; i++)
+        sim_partition(w->sim, w->servers[i].v, w->servers[(i + 1) % 3].v, false);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
     replicas_check_sums(w);
     replicas_close(w);
 }
@@ -551,6 +587,36 @@ static void test_fill_is_given_up(void **state)
     }
 }
 
+// While server 2 fills server 1 with a partition, older records of server 0 for it do not keep
+// server 1 from applying records of other partitions.
+static void test_fill_blocks_nothing(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    for (uint32_t p = 1; p < REPLICAS_PARTITIONS; p++)
+        w->chains[p][2] = 0;
+    w->epoch++;
+    replicas_send_rosters(w);
+    replicas_run(w, SECOND_NS);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, true);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_value(w, 0, 0) == 1);
+    w->chains[0][1] = w->chains[0][2];
+    w->chains[0][2] = 0;
+    w->epoch++;
+    replicas_begin_fill(w, 0, 1);
+    replicas_run(w, 500 * MS);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    assert_false(w->arrived);
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, false);
+    REPLICAS_UNTIL(w, w->arrived);
+    replicas_end_fill(w, true);
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
 // A primary has a push that its backup lacks, leaves the chain, and is filled again. It
 // must not take the push for one that its new copy has.
 static void test_refilled(void **state)
@@ -741,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_promoted_waits),
         cmocka_unit_test(test_replaced_primary),
         cmocka_unit_test(test_slow_backup),
+        cmocka_unit_test(test_ring),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_push_is_split),
         cmocka_unit_test(test_places_without_keys),
@@ -749,6 +816,7 @@ int main(void)
         cmocka_unit_test(test_applied_in_parts),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_fill_is_given_up),
+        cmocka_unit_test(test_fill_blocks_nothing),
         cmocka_unit_test(test_refilled),
         cmocka_unit_test(test_sent_twice),
         cmocka_unit_test(test_missed_roster),

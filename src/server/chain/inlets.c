@@ -131,13 +131,15 @@ void inlets_commit(struct shard *s, struct chain_place *p, uint64_t n)
         acknowledge(x, p);
 }
 
-static bool is_filled(const struct shard *s, enum wire_space space, uint32_t partition)
+// Returns the move that fills the partition, if this shard does not have the facts yet.
+static const struct incoming *fill_of(const struct shard *s, enum wire_space space,
+                                      uint32_t partition)
 {
     const struct incoming *m = s->moves.in;
     while (m != NULL && (m->move.space != space || m->move.partition != partition ||
                          m->state > INCOMING_ENDS))
         m = m->next;
-    return m != NULL;
+    return m;
 }
 
 enum verdict { APPLIES, SKIPS, WAITS };
@@ -149,11 +151,14 @@ static enum verdict judge_place(struct shard *s, struct chain_inlet *x,
 {
     const struct chain_place *p = &s->chain->of[r->space][place->partition];
     uint64_t bugs = s->o.member.bugs;
-    // The facts, which have the position, are on their way.
-    if (is_filled(s, r->space, place->partition))
-        return WAITS;
+    if (r->epoch < p->from_since && !bug_in(bugs, WITHOUT_RECORD_EPOCHS))
+        return SKIPS;
+    // Only the source may send records after the facts, which have the position. If another
+    // member comes before this shard in a later roster, it sends its records again.
+    const struct incoming *m = fill_of(s, r->space, place->partition);
+    if (m != NULL)
+        return m->source == NULL || m->source->node == x->node ? WAITS : SKIPS;
     if (p->from != x->node || p->unfit ||
-        (r->epoch < p->from_since && !bug_in(bugs, WITHOUT_RECORD_EPOCHS)) ||
         (place->position < p->applied && !bug_in(bugs, WITHOUT_RECORD_POSITIONS)))
         return SKIPS;
     if (place->position > p->applied && !bug_in(bugs, WITHOUT_RECORD_POSITIONS)) {
@@ -162,8 +167,10 @@ static enum verdict judge_place(struct shard *s, struct chain_inlet *x,
                 place->partition);
         return WAITS;
     }
-    return p->next != NULL && outlet_kept(&p->next->o) >= outlets_most(s) ? WAITS
-                                                                          : APPLIES;
+    // It does not wait for room at the next member. The primary waits, and keeps the record
+    // until all members have it; and if channels form a ring, their first records would wait
+    // for each other.
+    return APPLIES;
 }
 
 // Judges all places of a record. Returns WAITS if one of them has to wait, or SKIPS if none

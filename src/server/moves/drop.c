@@ -23,6 +23,15 @@ static void forget_table(struct shard *s, struct shard_table *t, uint32_t partit
     tables_measure(s, t);
 }
 
+// Pushes that only this shard had are lost, and will be repeated.
+static void forget_pushes(struct shard *s, enum wire_space space, uint32_t partition)
+{
+    retries_drop(s->applied, partition, space);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->applied != NULL)
+            retries_drop(s->tables[i]->applied, partition, space);
+}
+
 // Removes about `rows` rows of a partition. Sets *ret_left to whether rows are left; if
 // not, all other state of the partition was removed as well.
 static int drop_some(struct shard *s, enum wire_space space, uint32_t partition,
@@ -47,9 +56,8 @@ static int drop_some(struct shard *s, enum wire_space space, uint32_t partition,
         forget_table(s, t, partition);
     }
     *ret_left = false;
-    if (s->chain !=
-        NULL) // pushes that only this shard had are lost, and will be repeated
-        retries_drop(s->applied, partition, space);
+    if (s->chain != NULL)
+        forget_pushes(s, space, partition);
     roles_set(&s->roles, space, partition, ROLE_AWAY);
     roles_count(&s->roles, member_roster(s->member), member_id(s->member));
     pending_wake(s, WANTS_MOVE);
