@@ -32,6 +32,7 @@
 #ifndef TUG_SERVER_CHAIN_CHAIN_H
 #define TUG_SERVER_CHAIN_CHAIN_H
 
+#include "protocol/spec.h"
 #include "server/chain/channel.h"
 #include "server/chain/gate.h"
 #include "server/moves/record.h"
@@ -159,6 +160,9 @@ struct chain {
     uint32_t n_unfit;   // number of places that are `unfit`
     struct err unfit_why;
     uint64_t leave_at; // time of the next report of leave.c
+    // How often each table was dropped. Records of tables and drops have this number,
+    // because they may come late, and over several channels.
+    uint64_t drops[SPEC_MAX_TABLES];
 };
 
 // Makes the chains of the first roster. Does nothing if it has no replicas. Returns 0 or

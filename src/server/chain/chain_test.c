@@ -250,6 +250,80 @@ static void test_replaced_primary(void **state)
     replicas_close(w);
 }
 
+static void make_other_table(struct replicas *w, uint32_t server, uint32_t width)
+{
+    replicas_make_spec(w, CONFIG_ASYNC, width);
+    w->spec.id = 5;
+    replicas_send_table(w, server);
+}
+
+static void end_chains_of(struct replicas *w, uint32_t server)
+{
+    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p++)
+        if (w->chains[p][0] == replicas_id(server))
+            w->chains[p][1] = 0;
+    w->epoch++;
+    replicas_send_rosters(w);
+}
+
+// A backup without room for a new table asks to leave all chains of the sender, whose other
+// records go on. It gets the table when it is filled again.
+static void test_no_room_for_table(void **state)
+{
+    (void)state;
+    const uint32_t first = 0;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    struct shard *s = w->servers[1].shard;
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    s->o.max_bytes = s->bytes;
+    w->tables = 0;
+    make_other_table(w, 0, 1);
+    REPLICAS_UNTIL(w, w->out != 0 && w->tables == 1);
+    assert_int_equal(w->out, replicas_id(1));
+    assert_int_equal(w->out_code, TUG_ENOMEM);
+    assert_int_equal(w->out_chains, WIRE_SPACES * REPLICAS_PARTITIONS);
+    assert_non_null(strstr(w->out_why, "no room for table"));
+    end_chains_of(w, 0);
+    replicas_add_op(w, false, &first, 1);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    s->o.max_bytes = 0;
+    replicas_begin_fill(w, 0, 1);
+    REPLICAS_UNTIL(w, w->arrived);
+    replicas_end_fill(w, true);
+    assert_non_null(s->tables[5]);
+    replicas_add_op(w, false, &first, 1);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// Two loops have made different tables with the same number. Three servers get the second one,
+// so two servers ask to leave the chains of another one, and the channels go on.
+static void test_tables_differ(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, REPLICAS_SERVERS);
+    replicas_run(w, SECOND_NS);
+    w->tables = 0;
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    make_other_table(w, 0, 1);
+    REPLICAS_UNTIL(w, w->servers[0].shard->tables[5] != NULL);
+    make_other_table(w, 1, 2);
+    REPLICAS_UNTIL(w, w->servers[1].shard->tables[5] != NULL);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    REPLICAS_UNTIL(w, w->out == replicas_id(1));
+    REPLICAS_UNTIL(w, w->out == replicas_id(0));
+    assert_non_null(strstr(w->out_why, "differs"));
+    REPLICAS_UNTIL(w, w->tables == 2);
+    end_chains_of(w, 0);
+    end_chains_of(w, 3);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
 // Fills a channel with a large record of an earlier epoch, which the receiver skips.
 static void fill_channel(struct shard *s, struct chain_outlet *o)
 {
@@ -804,6 +878,8 @@ int main(void)
         cmocka_unit_test(test_middle_dies),
         cmocka_unit_test(test_slow_member_leaves),
         cmocka_unit_test(test_unfit_member_leaves),
+        cmocka_unit_test(test_no_room_for_table),
+        cmocka_unit_test(test_tables_differ),
         cmocka_unit_test(test_promoted_waits),
         cmocka_unit_test(test_replaced_primary),
         cmocka_unit_test(test_slow_backup),

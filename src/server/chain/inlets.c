@@ -256,19 +256,6 @@ static bool take_one(struct shard *s, struct chain_inlet *x,
     return true;
 }
 
-// The first record cannot be applied. If it stays so, this shard must leave the chains of
-// its places, also of those for which it would only have to wait.
-static void fail(struct shard *s, struct chain_inlet *x, const struct channel_record *r)
-{
-    if (x->failed_at == 0)
-        x->failed_at = s->now;
-    if (x->why.code != TUG_EINTERRUPTED && s->now < x->failed_at + UNFIT_NS)
-        return;
-    for (uint32_t i = 0; i < r->n_places; i++)
-        if (s->chain->of[r->space][r->places[i].partition].from == x->node)
-            leave_because(s, r->space, r->places[i].partition, &x->why);
-}
-
 // Logs why a record cannot be applied.
 static void log_why(struct shard *s, const struct chain_inlet *x)
 {
@@ -278,6 +265,42 @@ static void log_why(struct shard *s, const struct chain_inlet *x)
              roster_name_of(member_roster(s->member), x->node, name));
     if (s->o.log != NULL && refusals_note(&s->refusals, &why, s->now, line))
         s->o.log(s->o.log_ctx, line);
+}
+
+// This shard must leave all chains in which the sender is the member before it.
+static void leave_all(struct shard *s, const struct chain_inlet *x)
+{
+    for (uint32_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+            if (s->chain->of[space][p].from == x->node)
+                leave_because(s, (enum wire_space)space, p, &x->why);
+}
+
+// The first record cannot be applied. If it stays so, this shard must leave the chains of
+// its places, also of those for which it would only have to wait. A record of a table has no
+// places. Then the shard leaves all chains in which the sender is the member before it, and
+// goes on without the record: when it is filled again, it gets the tables. Returns whether
+// it goes on.
+static bool fail(struct shard *s, struct chain_inlet *x, const struct channel_record *r)
+{
+    if (x->failed_at == 0)
+        x->failed_at = s->now;
+    if (x->why.code != TUG_EINTERRUPTED && s->now < x->failed_at + UNFIT_NS)
+        return false;
+    if (x->why.reason == REASON_NO_ROOM)
+        x->why.code = TUG_ENOMEM;
+    for (uint32_t i = 0; i < r->n_places; i++)
+        if (s->chain->of[r->space][r->places[i].partition].from == x->node)
+            leave_because(s, r->space, r->places[i].partition, &x->why);
+    if (r->n_places > 0)
+        return false;
+    leave_all(s, x);
+    log_why(s, x);
+    inlet_take(&x->i, r);
+    x->told = true;
+    x->why.code = 0;
+    x->failed_at = 0;
+    return true;
 }
 
 // Takes as many records as possible.
@@ -295,10 +318,10 @@ static void take(struct shard *s, struct chain_inlet *x)
             break;
         if (!take_one(s, x, &r))
             rc = TUG_EIO;
-        if (x->why.code != 0)
-            fail(s, x, &r);
-        else
+        if (x->why.code == 0)
             x->failed_at = 0;
+        else if (fail(s, x, &r))
+            rc = 1;
     }
     x->behind = rc != 0;
     if (rc != 0)

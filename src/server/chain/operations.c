@@ -14,7 +14,8 @@
 #include "server/shard_internal.h"
 
 // The common content: what happens to a table (enum wire_admin), its parameters, and the
-// leader's step. The bits of the threshold are in the lower half of a number.
+// leader's step. The bits of the threshold are in the lower half of a number. If the table
+// is dropped, `clock` says how often this has happened.
 struct operation_record {
     uint64_t table, what, threshold, clock, step;
 };
@@ -47,30 +48,43 @@ void chain_note_operation(struct shard *s, const struct shard_table *t,
     chain_note_places(s, RECORD_OPERATION, t->spec.space, NULL, 0, &x, sizeof(x));
 }
 
-int chain_note_drop(struct shard *s, const struct shard_table *t, struct err *e)
+static int note_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
 {
-    struct operation_record x = {.table = t->spec.id, .what = WIRE_DROP};
+    struct operation_record x = {.table = table, .what = WIRE_DROP, .clock = drops};
     struct channel_record r = {.kind = RECORD_OPERATION,
                                .bits = s->bits,
                                .common = (const char *)&x,
                                .n_common = sizeof(x)};
-    if (s->chain == NULL)
-        return 0;
     r.epoch = member_roster(s->member)->epoch;
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
         if (outlet_append(&o->o, &r) != 0)
             return err_nomem(e, "the record of a table for replicas");
+    s->chain->drops[table] = drops;
     return 0;
 }
 
-static int drop(struct shard *s, struct shard_table *t, struct err *e)
+int chain_note_drop(struct shard *s, const struct shard_table *t, struct err *e)
 {
-    if (t == NULL) // a client or another leader has told this shard before
+    uint32_t id = t->spec.id;
+    return s->chain == NULL ? 0 : note_drop(s, id, s->chain->drops[id] + 1, e);
+}
+
+// Drops a table, and passes that on, because a next member may get it from no other loop.
+static int drop(struct shard *s, const struct operation_record *x, struct err *e)
+{
+    struct shard_table *t = s->tables[x->table];
+    // A client or another member has told this shard before. If there is a table with this
+    // number, it was made later.
+    if (x->clock <= s->chain->drops[x->table])
         return 0;
-    if (!background_free(t))
+    if (t != NULL && !background_free(t))
         return err_set(e, TUG_EIO, "table '%s', which was dropped, is being saved",
                        t->spec.config.name);
-    tables_remove(s, t);
+    TRY(note_drop(s, x->table, x->clock, e));
+    if (t != NULL) {
+        moves_break(s, t->spec.space, "a table was dropped");
+        tables_remove(s, t);
+    }
     return 0;
 }
 
@@ -114,7 +128,7 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
         return stream_damaged(e);
     struct shard_table *t = s->tables[x.table];
     if (x.what == WIRE_DROP)
-        return drop(s, t, e);
+        return drop(s, &x, e);
     if (t == NULL || t->spec.space != r->space)
         return stream_damaged(e);
     for (uint32_t i = 0; i < r->n_places; i++) {

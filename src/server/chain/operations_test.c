@@ -119,6 +119,67 @@ static void test_drop(void **state)
     replicas_close(w);
 }
 
+static void send_drop(struct replicas *w, uint32_t server)
+{
+    struct msg_table_do m = {.what = WIRE_DROP, .table = w->spec.id, .threshold = NAN};
+    m.number = m.low = ++operations;
+    van_send(w->worker, w->servers[server].s.link, MSG_TABLE_DO,
+             REPLICAS_OTHER + operations * SPREAD, &m, NULL);
+}
+
+static void forget_ops(struct replicas *w)
+{
+    memset(w->acked, 0, sizeof(w->acked));
+    memset(w->invoked, 0, sizeof(w->invoked));
+    memset(w->shown, 0, sizeof(w->shown));
+}
+
+// A member that drops a table because of a record passes this on, although it has no table
+// any more when a client tells it..
+static void test_drop_is_passed_on(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world(CONFIG_ASYNC);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    send_drop(w, 0);
+    REPLICAS_UNTIL(w, table_on(w, 1) == NULL);
+    send_drop(w, 1);
+    REPLICAS_UNTIL(w, table_on(w, 2) == NULL);
+    forget_ops(w);
+    replicas_make_spec(w, CONFIG_ASYNC, 1);
+    w->tables = 0;
+    replicas_make_table(w);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    assert_int_equal(w->out, 0);
+    replicas_close(w);
+}
+
+// A loop has dropped a table when records for it still come: it does not have to leave the
+// chains.
+static void test_records_after_drop(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world(CONFIG_ASYNC);
+    replicas_run(w, SECOND_NS);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_value(w, 0, some[0]) == 1);
+    send_drop(w, 1);
+    REPLICAS_UNTIL(w, table_on(w, 1) == NULL);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    send_drop(w, 0);
+    REPLICAS_UNTIL(w, table_on(w, 0) == NULL);
+    replicas_run(w, 3 * SECOND_NS);
+    assert_int_equal(w->out, 0);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_null(table_on(w, i));
+    replicas_close(w);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -131,9 +192,13 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clear),   cmocka_unit_test(test_day),
-        cmocka_unit_test(test_clock),   cmocka_unit_test(test_drop),
+        cmocka_unit_test(test_clear),
+        cmocka_unit_test(test_day),
+        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_drop),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_drop_is_passed_on),
+        cmocka_unit_test(test_records_after_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ int outlets_add_table(struct shard *s, struct chain_outlet *o,
     struct channel_record r = {
         .kind = RECORD_TABLE, .bits = s->bits, .epoch = member_roster(s->member)->epoch};
     struct buf content = BUF_INIT(WIRE_SPAN_MAX);
-    int rc = records_add_table(t, &content);
+    int rc = records_add_table(s, t, &content);
     r.common = content.data;
     r.n_common = content.len;
     if (rc == 0)

@@ -4,6 +4,7 @@
 #include "server/chain/records.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "cluster/roster.h"
@@ -33,10 +34,10 @@ void records_write_push(const struct shard_table *t, const struct msg_push *m,
     partition_write_head(t, p, 0, to + sizeof(x));
 }
 
-int records_add_table(const struct shard_table *t, struct buf *to)
+int records_add_table(const struct shard *s, const struct shard_table *t, struct buf *to)
 {
-    uint64_t head[] = {t->spec.id, t->config.len};
-    TRY(stream_add_u64s(to, head, 2));
+    uint64_t head[] = {t->spec.id, t->config.len, s->chain->drops[t->spec.id]};
+    TRY(stream_add_u64s(to, head, 3));
     return stream_add(to, t->config.data, t->config.len);
 }
 
@@ -149,8 +150,8 @@ static int apply_push(struct shard *s, const struct channel_record *r, uint32_t 
 static int apply_table(struct shard *s, const struct channel_record *r, struct err *e)
 {
     struct stream x = {r->common, r->n_common, 0};
-    uint64_t head[2];
-    if (!stream_u64s(&x, head, 2) || head[0] >= SPEC_MAX_TABLES ||
+    uint64_t head[3];
+    if (!stream_u64s(&x, head, 3) || head[0] >= SPEC_MAX_TABLES ||
         head[1] > WIRE_TEXT_MAX)
         return stream_damaged(e);
     const char *config = stream_take(&x, head[1], 1);
@@ -158,7 +159,33 @@ static int apply_table(struct shard *s, const struct channel_record *r, struct e
         return stream_damaged(e);
     struct msg_table m = {.table = (uint32_t)head[0],
                           .config = {config, (uint32_t)head[1]}};
+    uint64_t *drops = &s->chain->drops[m.table];
+    if (head[2] < *drops)
+        return 0; // this table was dropped here after the sender had made it
+    *drops = head[2];
     return tables_make(s, &m, e);
+}
+
+// Returns the number of the table that a record of some places is about; SPEC_MAX_TABLES if
+// it is about none.
+static uint64_t table_of(const struct channel_record *r)
+{
+    uint64_t table = SPEC_MAX_TABLES;
+    bool notes = r->kind == RECORD_PUSH || r->kind == RECORD_PART;
+    size_t at = notes ? offsetof(struct record_notes, table) : 0;
+    if (r->kind != RECORD_STEP && r->kind != RECORD_REFILL &&
+        r->n_common >= at + sizeof(table))
+        memcpy(&table, r->common + at, sizeof(table));
+    return table;
+}
+
+// Returns whether the record's table was dropped here, by a client or by the record of
+// another member, before the sender has dropped it. Such a record only counts.
+static bool is_over(const struct shard *s, const struct channel_record *r)
+{
+    uint64_t table = r->n_places > 0 ? table_of(r) : SPEC_MAX_TABLES;
+    return table < SPEC_MAX_TABLES && s->tables[table] == NULL &&
+           s->chain->drops[table] > 0;
 }
 
 static int refuse_refill(const struct channel_record *r, struct err *e)
@@ -171,6 +198,11 @@ int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret
                   struct err *e)
 {
     *ret_n = 0;
+    if (is_over(s, r)) {
+        for (uint32_t i = 0; i < r->n_places; i++)
+            *ret_n += records_applies(s, r, i);
+        return 0;
+    }
     switch (r->kind) {
     case RECORD_PUSH:
         return apply_push(s, r, ret_n, e);

@@ -34,7 +34,7 @@ void records_write_push(const struct shard_table *t, const struct msg_push *m,
                         const struct store_push *p, char *to);
 // Appends the common content of the record of a table that was made. Returns 0 or
 // TUG_ENOMEM.
-int records_add_table(const struct shard_table *t, struct buf *to);
+int records_add_table(const struct shard *s, const struct shard_table *t, struct buf *to);
 // Returns whether the record's place i is to be applied: a record may also have places that
 // were applied before, or do not concern this shard.
 bool records_applies(const struct shard *s, const struct channel_record *r, uint32_t i);
