@@ -355,8 +355,10 @@ void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t
     struct sched_node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
     bool ours = m->generation == s->generation; // not a version from an earlier scheduler
     if (n != NULL && ours && m->version > n->roster_version &&
-        m->version <= s->roster.version)
+        m->version <= s->roster.version) {
         n->roster_version = m->version;
+        scheduler_members_out(s, n);
+    }
     // A message without a request number only acknowledges a roster.
     if (request != 0 || !ours || m->version < s->roster.version)
         scheduler_send_roster(s, n, l->link, request);
@@ -423,11 +425,8 @@ static void from_link(struct scheduler *s, struct link *l, const struct van_mess
     }
     if (l->greeted && refused_for_role(s, l, m))
         return;
-    if (l->node != SCHEDULER_NOBODY) {
-        struct process *p = &s->processes[s->nodes[l->node].process];
-        p->sign_at = s->now;
-        p->signs++;
-    }
+    if (l->node != SCHEDULER_NOBODY)
+        s->processes[s->nodes[l->node].process].sign_at = s->now;
     if (from_anyone(s, l, m))
         return;
     if (l->node == SCHEDULER_NOBODY) {

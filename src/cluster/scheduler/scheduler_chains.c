@@ -296,6 +296,7 @@ void scheduler_chain_append(struct scheduler *s, const struct move *x)
     chain[n++] = x->to;
     write_chain(s, x->space, x->partition, chain, n);
     settle(s, x->space, x->partition);
+    s->moving.retries[x->space][x->partition].joined = s->roster.epoch + 1;
     s->moving.left -= scheduler_chain_is_settled(s, x->space, x->partition);
 }
 
@@ -412,83 +413,120 @@ static bool may_leave(const struct roster *r, enum wire_space space, uint32_t pa
            (reporter == node || roster_previous(r, space, partition, node) == reporter);
 }
 
-// Notes a report, and returns whether it may be carried out: the primary lived after the
-// first of these reports arrived. Otherwise it may have died before, and the member may be
-// the only one that has all acknowledged updates. The reporter repeats its reports.
-static bool primary_lives(struct scheduler *s, enum wire_space space, uint32_t partition,
-                          uint32_t node)
+// Returns whether a report about the chain is under way.
+static bool is_reported(const struct scheduler *s, const struct retry *r)
 {
-    struct retry *r = &s->moving.retries[space][partition];
-    const struct sched_node *primary = scheduler_node_of(
-        s, s->roster.owners[space][partition]);
-    uint64_t signs = s->processes[primary->process].signs;
-    bool again = r->out == node && r->out_epoch == s->roster.epoch &&
-                 s->now < r->out_heard + REPORTS_NS;
-    if (!again) {
-        r->out = node;
-        r->out_epoch = s->roster.epoch;
-        r->out_signs = signs;
-    }
-    r->out_heard = s->now;
-    return again && signs > r->out_signs;
+    return r->out != 0 && s->now < r->out_heard + REPORTS_NS;
 }
 
-// Takes the node out of a chain, or gives up its fill by the reporter. Returns whether the
-// chain has changed.
-static bool take_out_reported(struct scheduler *s, uint64_t place, uint32_t reporter,
-                              const struct msg_member_out *m, const char *why)
+// Notes a report. It is carried out when the primary has acknowledged the roster that is made
+// after the first one (scheduler_members_out). A primary that has died before cannot do
+// that: then the member may be the only one that has all acknowledged updates. Reports
+// about another member of the chain wait.
+static void note_report(struct scheduler *s, uint64_t place, uint32_t reporter,
+                        const struct msg_member_out *m, const char *why)
 {
     uint64_t space = place >> 32, partition = place & UINT32_MAX;
     enum wire_space of = (enum wire_space)space;
-    uint32_t p = (uint32_t)partition;
     if (space >= WIRE_SPACES || partition >= roster_partitions(&s->roster))
-        return false;
-    if (!may_leave(&s->roster, of, p, m->node, reporter)) {
-        scheduler_fill_stop(s, of, p, reporter, m->node, why);
-        return false;
+        return;
+    struct retry *r = &s->moving.retries[space][partition];
+    if (!may_leave(&s->roster, of, (uint32_t)partition, m->node, reporter)) {
+        scheduler_fill_stop(s, of, (uint32_t)partition, reporter, m->node, why);
+        return;
     }
-    if (!primary_lives(s, of, p, m->node))
-        return false;
-    take_out(s, (int)space, p, m->node);
-    scheduler_move_stop(s, of, p, wire_code(m->code));
-    return true;
+    if (m->epoch < r->joined || (is_reported(s, r) && r->out != m->node))
+        return;
+    if (!is_reported(s, r)) {
+        r->out_version = s->roster.version + 1;
+        s->moving.out_version = r->out_version;
+        s->changed = true;
+    }
+    r->out = m->node;
+    r->out_code = wire_code(m->code);
+    r->out_heard = s->now;
 }
 
 void scheduler_member_out_serve(struct scheduler *s, struct sched_node *n,
                                 uint64_t request, const struct msg_member_out *m)
 {
-    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX], text[ERR_TEXT_MAX + 256];
-    (void)request;
-    struct sched_node *out = scheduler_node_of(s, m->node);
-    if (!scheduler_has_chains(s) || s->phase != SCHEDULER_RUNNING || out == NULL ||
-        m->epoch != s->roster.epoch || scheduler_plan_make_room(s) != 0)
-        return; // the sender reports again under the newest roster
     const uint64_t *places = m->places.data;
-    uint32_t chains = 0;
-    wire_words(m->why, why, sizeof(why));
+    (void)request;
+    if (!scheduler_has_chains(s) || s->phase != SCHEDULER_RUNNING ||
+        m->epoch > s->roster.epoch || scheduler_node_of(s, m->node) == NULL ||
+        scheduler_plan_make_room(s) != 0)
+        return; // the sender reports again
+    wire_words(m->why, s->moving.out_why, sizeof(s->moving.out_why));
     for (uint64_t i = 0; i < m->places.n / sizeof(*places); i++)
-        chains += take_out_reported(s, places[i], n->n.id, m, why);
-    if (chains == 0)
-        return;
-    s->moving.dropped += chains;
-    scheduler_name(out, name);
+        note_report(s, places[i], n->n.id, m, s->moving.out_why);
+}
+
+// Takes a member out of a chain if a report about it can be carried out, because the primary
+// has acknowledged a roster. Returns its id, or 0.
+static uint32_t take_out_reported(struct scheduler *s, const struct sched_node *primary,
+                                  int space, uint32_t partition)
+{
+    struct retry *r = &s->moving.retries[space][partition];
+    uint32_t id = r->out;
+    if (s->roster.owners[space][partition] != primary->n.id || !is_reported(s, r) ||
+        primary->roster_version < r->out_version)
+        return 0;
+    r->out = 0;
+    if (!roster_is_member(&s->roster, (enum wire_space)space, partition, id))
+        return 0;
+    take_out(s, space, partition, id);
+    scheduler_move_stop(s, (enum wire_space)space, partition, r->out_code);
+    s->moving.dropped++;
+    return id;
+}
+
+// Logs that a member has left chains.
+static void tell_out(struct scheduler *s, const struct sched_node *out, uint64_t chains)
+{
+    char name[ROSTER_NAME_MAX], text[ERR_TEXT_MAX + 256];
     snprintf(text, sizeof(text),
-             "%s has left %" PRIu32 " chain%s, and is filled again: %s", name, chains,
-             PLURAL_S(chains), why);
+             "%s has left %" PRIu64 " chain%s, and is filled again: %s",
+             scheduler_name(out, name), chains, PLURAL_S(chains), s->moving.out_why);
     scheduler_say(s, "placement: %s", text);
     scheduler_note(s, "placement", "scheduler", text);
+    if (s->moving.left > 0)
+        return;
+    snprintf(s->moving.why, sizeof(s->moving.why), "%s could not follow", name);
+    s->moving.planned_at = s->now;
+    s->moving.since_plan = s->moving.bytes_since_plan = 0;
+}
+
+void scheduler_members_out(struct scheduler *s, const struct sched_node *primary)
+{
+    struct moving *m = &s->moving;
+    struct sched_node *full = NULL;
+    bool any = false;
+    if (m->out_version == 0 || s->phase != SCHEDULER_RUNNING || m->retries[0] == NULL)
+        return;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        s->nodes[i].outs = 0;
+    for (int space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++) {
+            uint32_t id = take_out_reported(s, primary, space, p);
+            struct sched_node *out = id != 0 ? scheduler_node_of(s, id) : NULL;
+            if (out == NULL)
+                continue;
+            out->outs++;
+            full = m->retries[space][p].out_code == TUG_ENOMEM ? out : full;
+            any = true;
+        }
+    if (!any)
+        return;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].outs > 0)
+            tell_out(s, &s->nodes[i], s->nodes[i].outs);
     begin_epoch(s);
-    if (s->moving.left == 0) {
-        snprintf(s->moving.why, sizeof(s->moving.why), "%s could not follow", name);
-        s->moving.planned_at = s->now;
-        s->moving.since_plan = s->moving.bytes_since_plan = 0;
-    }
     for (int space = 0; space < WIRE_SPACES; space++)
         scheduler_chains_order(s, space);
     scheduler_plan_count(s);
-    s->moving.look_at = s->now;
-    if (wire_code(m->code) == TUG_ENOMEM)
-        scheduler_plan_around(s, out);
+    m->look_at = s->now;
+    if (full != NULL)
+        scheduler_plan_around(s, full);
 }
 
 // ---------------------------------------------------------------- the status

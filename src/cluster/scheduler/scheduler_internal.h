@@ -45,7 +45,6 @@ struct process {
     // Time at which the link of the process's heartbeats closed; 0: the link is open.
     uint64_t silent_at;
     uint64_t sign_at; // time of the process's last sign of life
-    uint64_t signs;   // number of messages of the process
     // The process's clock minus the scheduler's clock, at the last heartbeat.
     int64_t skew_ns;
     bool asked; // whether a signal has asked the process to end
@@ -74,11 +73,13 @@ struct retry {
     // The number of times that admin operations have interrupted the partition's present
     // move.
     uint32_t broken;
-    // The first of the reports that a member must leave the partition's chain: the member
-    // (0: none), the epoch, and the number of signs of the primary's process; and the time
-    // of the last of these reports.
+    // Reports that a member must leave the partition's chain: the member (0: none), the
+    // reason as a code, the roster's version that the primary must acknowledge first, and
+    // the time of the last report.
     uint32_t out;
-    uint64_t out_epoch, out_signs, out_heard;
+    int out_code;
+    uint64_t out_version, out_heard;
+    uint64_t joined; // epoch since which the last loop that was filled is a member
 };
 
 // The work that a worker had done at some time.
@@ -125,6 +126,7 @@ struct sched_node {
     bool came_back;     // the node was declared dead, and was heard again
     uint32_t in_flight; // the number of moves from and to this node that are in progress
     struct retry moves; // when moves to this node are tried again after failures
+    uint64_t outs;      // scratch: number of chains that it leaves
 };
 
 // The move of a partition. The owner does not change before the target has all data of
@@ -165,6 +167,8 @@ struct moving {
     uint64_t shorter;
     uint64_t done, failed;
     uint64_t dropped; // number of times that a member left a chain because it fell behind
+    uint64_t out_version;       // the newest retry.out_version; 0: there was no report
+    char out_why[ERR_TEXT_MAX]; // the reason in the last report
     // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
     // The longest time that a hand-over has taken since the newest plan: about the
@@ -490,6 +494,9 @@ uint32_t scheduler_chain_fills(const struct scheduler *s, int space, uint32_t pa
 void scheduler_chains_settle(struct scheduler *s);
 // Appends the target of a move to the chain of its partition. The caller begins an epoch.
 void scheduler_chain_append(struct scheduler *s, const struct move *x);
+// Takes members out of the chains of a primary, if they were reported and the primary has
+// acknowledged a roster since.
+void scheduler_members_out(struct scheduler *s, const struct sched_node *primary);
 // Removes a server that has died or left from all chains with other members.
 void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n);
 // Returns whether a node is in the chain of a partition; whether it is the only member.

@@ -30,6 +30,9 @@ enum {
 // is served during a hand-over.
 #define SILENT_NS (30 * SECOND_NS)
 #define HAND_OVER_NS (15 * SECOND_NS)
+// It gives up a fill without progress after this time, although the target sends reports: the
+// target may not reach the source, and other fills wait for their turn.
+#define STILL_NS (60 * SECOND_NS)
 // A failed move is tried again after this time, which doubles with each failure.
 #define RETRY_NS (5 * SECOND_NS)
 #define RETRY_MAX_NS (60 * SECOND_NS)
@@ -315,6 +318,9 @@ static void move_fail_silent(struct scheduler *s, struct move *x)
     if (x->handing)
         snprintf(why, sizeof(why), "the hand-over made no progress for %" PRIu64 " s",
                  (uint64_t)(HAND_OVER_NS / SECOND_NS));
+    else if (s->now < x->heard + SILENT_NS)
+        snprintf(why, sizeof(why), "the copy made no progress for %" PRIu64 " s",
+                 (uint64_t)(STILL_NS / SECOND_NS));
     else
         snprintf(why, sizeof(why), "its new %s sent nothing about it for %" PRIu64 " s",
                  scheduler_has_chains(s) ? "replica" : "owner",
@@ -331,6 +337,8 @@ static uint64_t give_up_silent(struct scheduler *s)
         uint64_t due = x->heard + SILENT_NS;
         if (x->handing)
             due = clock_earlier(due, x->grown + HAND_OVER_NS);
+        else if (scheduler_has_chains(s))
+            due = clock_earlier(due, x->grown + STILL_NS);
         if (s->now >= due)
             move_fail_silent(s, x);
         else

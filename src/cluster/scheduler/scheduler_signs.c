@@ -108,7 +108,6 @@ void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t req
         l->beats = i;
         scheduler_keep_link(s, l->link, (enum wire_role)p->role);
         p->sign_at = s->now;
-        p->signs++;
         p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
         for (uint32_t k = 0; k < s->n_nodes; k++) {
             struct sched_node *n = &s->nodes[k];

@@ -7,8 +7,9 @@
 // other partitions go on; it does not acknowledge them either.
 //
 // A report is not answered. It is repeated until the roster shows that it is not true any
-// more. The scheduler carries it out when it has heard of the primary after a report: if the
-// primary has died, this shard must lead, because it has all acknowledged updates.
+// more. The scheduler carries it out when the primary has acknowledged a roster that was made
+// after the report: if the primary has died, this shard must lead, because it has all
+// acknowledged updates.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

@@ -1,0 +1,179 @@
+// Reports that a member of chains of replicas cannot follow: the scheduler takes it out, and lets
+// it be filled again. See kit/chained.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/chained.h"
+#include "kit/test.h"
+
+// A member that reports itself, or is reported by the member before it, leaves these chains
+// in one epoch, and is filled again: at once, or after a pause.
+static void test_member_out(void **state)
+{
+    (void)state;
+    for (int self = 0; self < 2; self++)
+        for (int soon = 0; soon < 2; soon++) {
+            chained_open(3, 3);
+            struct actor *a = &w.actors[0], *b = &w.actors[1];
+            uint64_t epoch = chained_roster()->epoch;
+            uint32_t n = chained_report_out(self ? b : a, member_id(b->m),
+                                            soon ? TUG_EINTERRUPTED : TUG_EIO);
+            assert_true(n > 0);
+            assert_true(chained_roster()->epoch > epoch);
+            chained_check_log("placement: server 1 (b:11) has left ", true);
+            chained_check_log(" chains, and is filled again: its disk is slow", true);
+            chained_run(SECONDS);
+            assert_int_equal(w.s->moving.left == 0, soon);
+            chained_run(100 * SECONDS);
+            chained_check_settled(3);
+            chained_check_log("because server 1 (b:11) could not follow", true);
+            world_close(&w);
+        }
+}
+
+// The source of a fill reports that its target does not follow: the fill is tried again later.
+static void test_fill_stopped(void **state)
+{
+    (void)state;
+    chained_open(2, 2);
+    struct actor *late = chained_add_server(true);
+    late->mute = WIRE_MOVE_ARRIVED;
+    chained_run(2 * SECONDS);
+    struct move x = chained_fill();
+    uint64_t place = (uint64_t)x.space << 32 | x.partition;
+    struct msg_member_out m = {.epoch = chained_roster()->epoch,
+                               .node = x.to,
+                               .code = TUG_EIO,
+                               .why = wire_text("it is slow"),
+                               .places = {&place, sizeof(place)}};
+    member_tell(chained_actor(x.from)->m, MSG_MEMBER_OUT, &m);
+    chained_run(SECONDS);
+    chained_check_log(" was given up: it is slow; it is tried again in 5 s", true);
+    late->mute = 0;
+    chained_run(200 * SECONDS);
+    chained_check_settled(2);
+    world_close(&w);
+}
+
+// The primary has died, and the scheduler does not know it yet, also because it was stopped
+// meanwhile and reads the primary's last messages late: the backup, which reports that it
+// cannot follow, stays in the chain, and leads.
+static void test_primary_of_report_dies(void **state)
+{
+    (void)state;
+    for (uint64_t stop = 0; stop <= 1200; stop += 200) {
+        chained_open(2, 2);
+        struct actor *a = &w.actors[0], *b = &w.actors[1];
+        uint32_t id = member_id(b->m), led = chained_leads(0, member_id(a->m));
+        assert_in_range(led, 1, CHAINED_PARTITIONS - 1);
+        if (stop > 0)
+            sim_stop(w.sim, w.v, sim_now(w.sim) + stop * MILLIS, 0);
+        assert_true(chained_tell_out(b, id, TUG_EIO, NULL) > 0);
+        chained_run(stop * MILLIS * 9 / 10);
+        world_crash(a);
+        (void)chained_report_out(b, id, TUG_EIO);
+        chained_run(30 * SECONDS);
+        assert_int_equal(chained_leads(0, id), CHAINED_PARTITIONS);
+        assert_int_equal(w.s->phase, SCHEDULER_RUNNING);
+        world_close(&w);
+    }
+}
+
+// Two members of a chain report themselves in turn: one of them leaves it.
+static void test_two_reports(void **state)
+{
+    (void)state;
+    chained_open(3, 3);
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    assert_int_equal(roster_chain(chained_roster(), (enum wire_space)0, 0, chain), 3);
+    for (int i = 0; i < 20; i++) {
+        chained.out = chain[1 + i % 2];
+        (void)chained_tell_out(chained_actor(chained.out), chained.out, TUG_EIO, NULL);
+        chained_run(SECONDS / 8);
+    }
+    chained.out = 0;
+    assert_true(w.s->moving.dropped > 0);
+    chained_run(100 * SECONDS);
+    chained_check_settled(3);
+    world_close(&w);
+}
+
+// The target of a fill reports again and again that it has got nothing: the fill is given up.
+static void test_fill_without_bytes(void **state)
+{
+    (void)state;
+    chained_open(2, 2);
+    struct actor *late = chained_add_server(true);
+    late->mute = WIRE_MOVE_COPIED;
+    chained_run(2 * SECONDS);
+    (void)chained_fill();
+    for (int i = 0; i < 140; i++) {
+        const struct roster *r = member_roster(late->m);
+        for (uint32_t k = 0; k < r->n_moves; k++) {
+            struct msg_move_says m = {.move = r->moves[k].id, .state = WIRE_MOVE_COPYING};
+            member_tell(late->m, MSG_MOVE_SAYS, &m);
+        }
+        chained_run(SECONDS / 2);
+    }
+    chained_check_log(" was given up: the copy made no progress for 60 s", true);
+    late->mute = 0;
+    chained_run(300 * SECONDS);
+    chained_check_settled(2);
+    world_close(&w);
+}
+
+// A member without room leaves the chains, and another server takes its place.
+static void test_member_without_room(void **state)
+{
+    (void)state;
+    chained_open(3, 2);
+    struct actor *b = &w.actors[1];
+    uint32_t led = chained_leads(0, member_id(b->m));
+    assert_true(chained_report_out(b, member_id(b->m), TUG_ENOMEM) > 0);
+    chained_run(100 * SECONDS);
+    chained_check_settled(2);
+    assert_int_equal(chained_member_of(0, member_id(b->m)), led);
+    world_close(&w);
+}
+
+// Reports that the scheduler must ignore: a member that leads, a member that does not follow
+// the sender, a loop or a partition that does not exist, an epoch to come.
+static void test_member_stays(void **state)
+{
+    (void)state;
+    chained_open(3, 2);
+    const struct roster *r = chained_roster();
+    uint64_t epoch = r->epoch, none = (uint64_t)WIRE_SPACES << 32 | 1;
+    uint64_t places[] = {0, none, CHAINED_PARTITIONS};
+    uint32_t leader = r->owners[0][0], other = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!roster_is_member(r, (enum wire_space)0, 0, member_id(w.actors[i].m)))
+            other = member_id(w.actors[i].m);
+    struct msg_member_out m = {
+        .epoch = epoch, .node = leader, .places = {places, sizeof(places)}};
+    member_tell(chained_actor(leader)->m, MSG_MEMBER_OUT, &m);
+    m.node = roster_next(r, (enum wire_space)0, 0, leader);
+    member_tell(chained_actor(other)->m, MSG_MEMBER_OUT, &m);
+    m.epoch++;
+    member_tell(chained_actor(leader)->m, MSG_MEMBER_OUT, &m);
+    m.epoch--;
+    m.node = 4711;
+    member_tell(chained_actor(leader)->m, MSG_MEMBER_OUT, &m);
+    chained_run(5 * SECONDS);
+    assert_int_equal(chained_roster()->epoch, epoch);
+    chained_check_settled(2);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_member_out),
+        cmocka_unit_test(test_fill_stopped),
+        cmocka_unit_test(test_primary_of_report_dies),
+        cmocka_unit_test(test_two_reports),
+        cmocka_unit_test(test_fill_without_bytes),
+        cmocka_unit_test(test_member_without_room),
+        cmocka_unit_test(test_member_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
