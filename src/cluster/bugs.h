@@ -16,7 +16,6 @@
     BUG(WITHOUT_ADMIN_NUMBERS, "without-admin-numbers")                                  \
     BUG(WITHOUT_ANSWERS, "without-answers")                                              \
     BUG(WITHOUT_CHAIN_ANSWERS, "without-chain-answers")                                  \
-    BUG(WITHOUT_CHAIN_ORDER, "without-chain-order")                                      \
     BUG(WITHOUT_CHAIN_PARTS, "without-chain-parts")                                      \
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \

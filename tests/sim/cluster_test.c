@@ -815,7 +815,6 @@ int main(int argc, char **argv)
         .program = "test_sim_chains",
         .bugs = {{WITHOUT_REPEAT_CHECK},
                  {WITHOUT_CHAIN_ANSWERS, .near = 4},
-                 {WITHOUT_CHAIN_ORDER, .near = 22},
                  {WITHOUT_CHAIN_PARTS, .near = 13}},
         .counted = {"pushes", "pulls", "fills", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",

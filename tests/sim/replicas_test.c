@@ -713,7 +713,6 @@ int main(int argc, char **argv)
                  {WITHOUT_EPOCH_CHECK},
                  {ACKNOWLEDGE_BEFORE_APPLY},
                  {WITHOUT_CHAIN_ANSWERS},
-                 {WITHOUT_CHAIN_ORDER},
                  {WITHOUT_LEASES},
                  {WITHOUT_FRESH_CLOCK, .near = 110},
                  {WITHOUT_TAIL, .near = 38},

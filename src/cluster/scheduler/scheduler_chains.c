@@ -348,20 +348,6 @@ static void tell_promoted(struct scheduler *s, const struct sched_node *dead,
     scheduler_note(s, "placement", "scheduler", text);
 }
 
-// Lets the last member of a chain lead, and the others follow in reverse order: an injected
-// bug.
-static void reverse(struct scheduler *s, int space, uint32_t partition)
-{
-    uint32_t chain[ROSTER_MAX_CHAIN];
-    uint32_t n = roster_chain(&s->roster, (enum wire_space)space, partition, chain);
-    for (uint32_t i = 0; i < n / 2; i++) {
-        uint32_t id = chain[i];
-        chain[i] = chain[n - 1 - i];
-        chain[n - 1 - i] = id;
-    }
-    write_chain(s, space, partition, chain, n);
-}
-
 // Removes a node from the chain of a partition, unless it is the only member. Returns
 // whether the node was a member.
 static bool lose(struct scheduler *s, int space, uint32_t partition, uint32_t id,
@@ -374,8 +360,6 @@ static bool lose(struct scheduler *s, int space, uint32_t partition, uint32_t id
     if (leads && roster_tail(r, (enum wire_space)space, partition) == id)
         return true; // the partition is lost, and the run ends
     take_out(s, space, partition, id);
-    if (leads && bug_in(s->o.bugs, WITHOUT_CHAIN_ORDER))
-        reverse(s, space, partition);
     const struct sched_node *first = scheduler_node_of(s, r->owners[space][partition]);
     if (leads && led != NULL)
         led[first - s->nodes]++;
