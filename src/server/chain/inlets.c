@@ -267,20 +267,26 @@ static void log_why(struct shard *s, const struct chain_inlet *x)
         s->o.log(s->o.log_ctx, line);
 }
 
-// This shard must leave all chains in which the sender is the member before it.
-static void leave_all(struct shard *s, const struct chain_inlet *x)
+// This shard must leave all chains in which the sender is the member before it. Returns
+// whether there are none.
+static bool leave_all(struct shard *s, const struct chain_inlet *x)
 {
+    bool none = true;
     for (uint32_t space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
-            if (s->chain->of[space][p].from == x->node)
+            if (s->chain->of[space][p].from == x->node) {
                 leave_because(s, (enum wire_space)space, p, &x->why);
+                none = false;
+            }
+    return none;
 }
 
 // The first record cannot be applied. If it stays so, this shard must leave the chains of
 // its places, also of those for which it would only have to wait. A record of a table has no
-// places. Then the shard leaves all chains in which the sender is the member before it, and
-// goes on without the record: when it is filled again, it gets the tables. Returns whether
-// it goes on.
+// places. Then the shard must leave all chains in which the sender is the member before it.
+// When it has left them, it goes on without the record: if it is filled again, it gets the
+// tables. Until then the sender does not answer that the table was made. Returns whether
+// this shard goes on.
 static bool fail(struct shard *s, struct chain_inlet *x, const struct channel_record *r)
 {
     if (x->failed_at == 0)
@@ -292,9 +298,8 @@ static bool fail(struct shard *s, struct chain_inlet *x, const struct channel_re
     for (uint32_t i = 0; i < r->n_places; i++)
         if (s->chain->of[r->space][r->places[i].partition].from == x->node)
             leave_because(s, r->space, r->places[i].partition, &x->why);
-    if (r->n_places > 0)
+    if (r->n_places > 0 || !leave_all(s, x))
         return false;
-    leave_all(s, x);
     log_why(s, x);
     inlet_take(&x->i, r);
     x->told = true;
