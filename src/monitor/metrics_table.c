@@ -128,6 +128,8 @@ const struct metric metrics[] = {
 
     // A table on a loop of a server.
     ROW("tug_table_rows", TABLE, "rows", GAUGE, "Rows of the table."),
+    ROW("tug_table_backup_rows", TABLE, "backup_rows", GAUGE,
+        "Rows that the loop keeps as a replica of other loops."),
     ROW("tug_table_memory_bytes", TABLE, "bytes", GAUGE, "Memory of the table."),
     ROW("tug_table_pushes_total", TABLE, "pushes", COUNTER, "Applied pushes."),
     ROW("tug_table_repeated_pushes_total", TABLE, "repeats", COUNTER,

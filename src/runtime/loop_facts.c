@@ -69,27 +69,17 @@ static const struct member worker[] = {ONE("rank", NUMBER), ONE("loop", NUMBER),
                                        ONE("clock", NUMBER), ONE("behind", NUMBER),
                                        ONE(NULL, NUMBER)};
 static const struct member table[] = {
-    ONE("id", NUMBER),
-    ONE("name", TEXT),
-    ONE("mode", TEXT),
-    ONE("width", NUMBER),
-    ONE("rows", NUMBER),
-    ONE("bytes", NUMBER),
-    ONE("pushes", NUMBER),
-    ONE("repeats", NUMBER),
-    ONE("pulls", NUMBER),
-    ONE("pushed_keys", NUMBER),
-    ONE("pulled_keys", NUMBER),
-    ONE("examples", NUMBER),
-    ONE("clock", NUMBER),
-    ONE("held", NUMBER),
-    ONE("made", NUMBER),
-    ONE("removed", COUNTS),
-    ONE("refused", NUMBER),
-    ONE("left_out", NUMBER),
-    ONE("cold", COUNTS),
-    ONE("staleness", NUMBER),
-    GROUPS_OF("workers", worker, WORKERS_MAX),
+    ONE("id", NUMBER),          ONE("name", TEXT),
+    ONE("mode", TEXT),          ONE("width", NUMBER),
+    ONE("rows", NUMBER),        ONE("backup_rows", NUMBER),
+    ONE("bytes", NUMBER),       ONE("pushes", NUMBER),
+    ONE("repeats", NUMBER),     ONE("pulls", NUMBER),
+    ONE("pushed_keys", NUMBER), ONE("pulled_keys", NUMBER),
+    ONE("examples", NUMBER),    ONE("clock", NUMBER),
+    ONE("held", NUMBER),        ONE("made", NUMBER),
+    ONE("removed", COUNTS),     ONE("refused", NUMBER),
+    ONE("left_out", NUMBER),    ONE("cold", COUNTS),
+    ONE("staleness", NUMBER),   GROUPS_OF("workers", worker, WORKERS_MAX),
     ONE(NULL, NUMBER),
 };
 static const struct member save[] = {
@@ -265,9 +255,10 @@ static void add_part(json_t *sum, const json_t *of, const char *part)
 
 static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json_t *of)
 {
-    static const char *const added[] = {"rows",  "bytes",       "pushes",      "repeats",
-                                        "pulls", "pushed_keys", "pulled_keys", "examples",
-                                        "held",  "refused",     "left_out",    "made"};
+    static const char *const added[] = {
+        "rows",    "backup_rows", "bytes",       "pushes",   "repeats",
+        "pulls",   "pushed_keys", "pulled_keys", "examples", "held",
+        "refused", "left_out",    "made"};
     int64_t id = tool_count(of, "id");
     if (id < 0 || id >= SPEC_MAX_TABLES || !json_is_string(json_object_get(of, "name")))
         // A real server sends a valid id and a name; the page's script relies on the
