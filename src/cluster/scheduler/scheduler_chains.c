@@ -388,13 +388,15 @@ void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n)
 // ---------------------------------------------------------------- members that fall behind
 
 // Returns whether the node is a member of the chain and can leave it: it does not lead the
-// chain, and the reporter is the node itself or the member before it.
+// chain, and the reporter is the node itself, the member before it, or the primary, which
+// needs its lease.
 static bool may_leave(const struct roster *r, enum wire_space space, uint32_t partition,
                       uint32_t node, uint32_t reporter)
 {
     return roster_is_member(r, space, partition, node) &&
            r->owners[space][partition] != node &&
-           (reporter == node || roster_previous(r, space, partition, node) == reporter);
+           (reporter == node || r->owners[space][partition] == reporter ||
+            roster_previous(r, space, partition, node) == reporter);
 }
 
 // Returns whether a report about the chain is under way.

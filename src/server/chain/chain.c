@@ -326,6 +326,7 @@ int chain_begin_next(struct shard *s, enum wire_space space, uint32_t partition,
     if (read_leases_follow(s, member_roster(s->member)) == 0)
         return 0;
     p->next = NULL;
+    (void)read_leases_follow(s, member_roster(s->member)); // it needs no memory
     return err_nomem(e, "the lease of a partition's next member");
 }
 

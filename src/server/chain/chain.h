@@ -98,6 +98,7 @@ struct chain_lease {
     uint32_t node;
     struct source_link *source;
     bool needed;         // scratch
+    uint64_t since;      // time since which the lease is needed
     uint64_t asked, due; // time of the last request, and of the next one
     uint64_t until;      // the lease is over at this time
     // The nodes whose leases this one does not replace: chain_lease in read_leases.c.
@@ -153,9 +154,11 @@ struct chain {
     const struct keys *keys;
     struct chain_lease *leases;
     uint64_t leased_until; // no lease is over before this time; VAN_NEVER: none is needed
+    bool lacks_leases;     // memory is out: a lease that is needed is not in the list
     uint64_t granted_until, quiet_until; // the last end of a lease that this shard has
                                          // granted, and of all places' quiet_until
     uint64_t about_keys_at;              // time of the last answer about keys
+    uint64_t reads_since; // time since which leases are renewed; 0: they are not
     uint64_t follow_at; // time at which to follow the roster again; VAN_NEVER: not needed
     uint32_t n_unfit;   // number of places that are `unfit`
     struct err unfit_why;
@@ -359,11 +362,16 @@ void read_leases_find(struct shard *s, enum wire_space space, const struct keys 
 // The values of gate_need.what. An answer needs that the members after this shard have `least`
 // records of a partition (space << 32 | partition); that a node has taken `least` bytes
 // of its channel (NEEDS_NODE | node); that the lease of a node is not over at the time
-// `least` (NEEDS_LEASE | node); that it is the time `least` (NEEDS_TIME).
+// `least` (NEEDS_LEASE | node; node 0: the leases of all); that it is the time `least`
+// (NEEDS_TIME).
 #define NEEDS_NODE ((uint64_t)1 << 63)
 #define NEEDS_LEASE ((uint64_t)1 << 62)
 #define NEEDS_TIME ((uint64_t)1 << 61)
 bool read_leases_has(const struct shard *s, const struct gate_need *x);
+
+// Returns since when the lease has been missing, although it was asked for all the time.
+// This is in the future if the lease is there, and VAN_NEVER if no answer needs leases.
+uint64_t read_leases_missing(const struct shard *s, const struct chain_lease *l);
 
 // Defined in leave.c:
 
@@ -371,11 +379,15 @@ bool read_leases_has(const struct shard *s, const struct gate_need *x);
 // chain.
 void leave_because(struct shard *s, enum wire_space space, uint32_t partition,
                    const struct err *why);
-void leave_look(struct shard *s,
-                const struct chain_outlet *o); // records wait for o's node
+// A node has taken no records, or has granted no lease, since this time: looks again when
+// that is too long.
+void leave_look(struct shard *s, uint64_t since);
 void leave_send(struct shard *s);
 
 // Defined in outlets.c:
+
+// Returns whether the roster has this node as a living server.
+bool chain_is_server(const struct roster *r, uint64_t node);
 
 // Counts that `n` records of the partition are on all members after this shard.
 void inlets_commit(struct shard *s, struct chain_place *p, uint64_t n);

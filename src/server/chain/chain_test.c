@@ -138,11 +138,11 @@ static void test_slow_member_leaves(void **state)
         replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
         replicas_run(w, 4 * SECOND_NS);
         assert_int_equal(w->out, 0);
-        REPLICAS_UNTIL(w, w->out != 0);
+        // The primary, which lacks a lease of its next member, may report that first.
+        REPLICAS_UNTIL(w, strstr(w->out_why, "it has taken none of the ") != NULL);
         assert_int_equal(w->out, replicas_id(last));
         assert_int_equal(w->out_chains, 6);
         assert_int_equal(w->out_code, TUG_EIO);
-        assert_non_null(strstr(w->out_why, "it has taken none of the "));
         assert_false(replicas_all_done(w));
         replicas_take_out(w, last);
         REPLICAS_UNTIL(w, replicas_all_done(w));

@@ -371,6 +371,8 @@ static int add_acks(struct shard *s, const struct chain_inlet *x, struct buf *to
 static void ask(struct shard *s, struct chain_inlet *x)
 {
     struct buf acks = BUF_INIT(WIRE_SPAN_MAX);
+    // A place may be in the list twice, and the sender refuses more than all places.
+    x->all |= x->n_acks > (uint64_t)WIRE_SPACES << s->bits;
     bool all = add_acks(s, x, &acks) == 0;
     struct msg_records_wanted m = {.session = member_session(s->member),
                                    .epoch = member_roster(s->member)->epoch,

@@ -1,7 +1,8 @@
 // Reports to the scheduler that a member of chains cannot follow (MSG_MEMBER_OUT): this
-// shard, which could not apply a record, or the next member, which takes none. The
-// scheduler takes that member out of these chains, in a new epoch, and lets it be filled
-// again. Until then answers wait, because the member may still have to lead.
+// shard, which could not apply a record, the next member, which takes none, or a member of
+// chains that this shard leads, which grants no lease. The scheduler takes that member out
+// of these chains, in a new epoch, and lets it be filled again. Until then answers wait,
+// because the member may still have to lead.
 //
 // A shard that must leave a chain applies no more records of its partition, so that those of
 // other partitions go on; it does not acknowledge them either.
@@ -19,7 +20,8 @@
 #include "server/shard_internal.h"
 
 #define AGAIN_NS (SECOND_NS / 4) // pause before a report is repeated
-// The next member counts as slow if records wait for so long, and it takes none of them.
+// The next member counts as slow if records wait for so long, and it takes none of them; a
+// member whose lease this shard needs, if it grants none for so long.
 #define SLOW_NS (5 * SECOND_NS)
 
 void leave_because(struct shard *s, enum wire_space space, uint32_t partition,
@@ -99,9 +101,50 @@ static void say_slow(struct shard *s, const struct chain_outlet *o, struct buf *
     say(s, o->node, &why, places);
 }
 
-void leave_look(struct shard *s, const struct chain_outlet *o)
+void leave_look(struct shard *s, uint64_t since)
 {
-    s->chain->leave_at = clock_earlier(s->chain->leave_at, o->moved_at + SLOW_NS);
+    if (since != VAN_NEVER)
+        s->chain->leave_at = clock_earlier(s->chain->leave_at, since + SLOW_NS);
+}
+
+// Returns whether this shard leads the chain, and needs a lease of the node for it.
+static bool needs_lease(const struct shard *s, size_t place, uint32_t node)
+{
+    const struct roster *r = member_roster(s->member);
+    enum wire_space space = (enum wire_space)(place >> s->bits);
+    uint32_t partition = (uint32_t)place & (((uint32_t)1 << s->bits) - 1);
+    const struct chain_outlet *next = s->chain->of[0][place].next;
+    return r->owners[space][partition] == member_id(s->member) &&
+           (roster_is_member(r, space, partition, node) ||
+            (next != NULL && next->node == node));
+}
+
+static void say_missing(struct shard *s, const struct chain_lease *l, uint64_t since,
+                        struct buf *places)
+{
+    struct err why;
+    err_set(&why, TUG_EIO,
+            "it has granted the primary no lease for %llu s, without which the primary "
+            "must not answer",
+            (unsigned long long)((s->now - since) / SECOND_NS));
+    for (size_t i = 0; i < n_places(s); i++)
+        if (needs_lease(s, i, l->node))
+            (void)add(s, &s->chain->of[0][i], places);
+    say(s, l->node, &why, places);
+}
+
+// Reports nodes that grant no leases. A node that lacks records, too, is reported once more.
+static void look_at_leases(struct shard *s, struct buf *places)
+{
+    for (const struct chain_lease *l = s->chain->leases; l != NULL; l = l->next) {
+        uint64_t since = read_leases_missing(s, l);
+        if (since != VAN_NEVER && s->now >= since + SLOW_NS) {
+            say_missing(s, l, since, places);
+            s->chain->leave_at = clock_earlier(s->chain->leave_at, s->now + AGAIN_NS);
+        } else {
+            leave_look(s, since);
+        }
+    }
 }
 
 void leave_send(struct shard *s)
@@ -115,12 +158,13 @@ void leave_send(struct shard *s)
         say_unfit(s, &places);
     if (c->n_unfit > 0)
         c->leave_at = s->now + AGAIN_NS;
+    look_at_leases(s, &places);
     for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next) {
         if (is_slow(s, o)) {
             say_slow(s, o, &places);
             c->leave_at = clock_earlier(c->leave_at, s->now + AGAIN_NS);
         } else if (o->waits) {
-            leave_look(s, o);
+            leave_look(s, o->moved_at);
         }
     }
     buf_free(&places);

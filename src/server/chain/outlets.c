@@ -16,6 +16,7 @@
 // PIECE_BYTES: most bytes of a message. MOST_BYTES: bytes that are kept for a receiver
 // before pushes wait; FEW_BYTES: the same if --memory has no room beside the rows.
 enum { PIECE_BYTES = 2 << 20, MOST_BYTES = 64 << 20, FEW_BYTES = 4 << 20 };
+enum { ACK_BYTES = 2 * sizeof(uint64_t) }; // of an acknowledgement in a request
 
 struct chain_outlet *outlets_find(const struct shard *s, uint32_t node)
 {
@@ -133,7 +134,7 @@ static void watch(struct shard *s, struct chain_outlet *o)
     bool waits = o->used < outlet_end(&o->o);
     if (waits && !o->waits) {
         o->moved_at = s->now;
-        leave_look(s, o);
+        leave_look(s, o->moved_at);
     }
     o->waits = waits;
 }
@@ -165,9 +166,10 @@ uint64_t outlets_tick(struct shard *s)
     return next;
 }
 
-static bool is_server(const struct roster *r, uint32_t node)
+bool chain_is_server(const struct roster *r, uint64_t node)
 {
-    const struct roster_node *n = roster_find(r, node);
+    const struct roster_node *n = node <= UINT32_MAX ? roster_find(r, (uint32_t)node)
+                                                     : NULL;
     return n != NULL && n->alive && n->role == WIRE_SERVER;
 }
 
@@ -196,11 +198,14 @@ enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
         member_want_roster(s->member, m->epoch);
     if (s->chain == NULL)
         err_set(&e, TUG_EUSAGE, "the partitions of this cluster have no replicas");
-    else if (!is_server(r, q->peer->node) || q->peer->node == member_id(s->member))
+    else if (!chain_is_server(r, q->peer->node) || q->peer->node == member_id(s->member))
         err_set(&e, TUG_EUSAGE, "node %u is not a server in epoch %llu", q->peer->node,
                 (unsigned long long)r->epoch);
     else if ((o = outlets_get(s, q->peer->node)) == NULL)
         err_nomem(&e, "the records of partitions for a replica");
+    else if (m->acks.n / ACK_BYTES > (uint64_t)WIRE_SPACES << s->bits)
+        err_set(&e, TUG_EUSAGE, "%llu acknowledgements are more than the partitions",
+                (unsigned long long)(m->acks.n / ACK_BYTES));
     else if (m->at > outlet_end(&o->o) || m->used > m->at)
         err_set(&e, TUG_EUSAGE, "the channel to node %u has %llu bytes, not %llu",
                 o->node, (unsigned long long)outlet_end(&o->o),

@@ -27,7 +27,6 @@
 #include "server/shard_internal.h"
 
 #define LEASE_NS (SECOND_NS / 4)
-#define LEASE_MAX_NS (10 * SECOND_NS)
 // Leases are renewed until no answer was about keys for so long.
 #define READS_NS SECOND_NS
 // The number of requests: see REQUEST in inlets.c.
@@ -59,9 +58,13 @@ static int need(struct shard *s, uint32_t node)
         mem_free(l);
         return TUG_ENOMEM;
     }
-    *l = (struct chain_lease){
-        .next = s->chain->leases, .node = node, .source = source, .needed = true};
+    *l = (struct chain_lease){.next = s->chain->leases,
+                              .node = node,
+                              .source = source,
+                              .needed = true,
+                              .since = s->now};
     s->chain->leases = l;
+    leave_look(s, s->now);
     return 0;
 }
 
@@ -126,7 +129,7 @@ static uint64_t until(const struct shard *s, const struct chain_lease *l)
 static void count(struct shard *s)
 {
     struct chain *c = s->chain;
-    c->leased_until = VAN_NEVER;
+    c->leased_until = c->lacks_leases ? 0 : VAN_NEVER;
     for (const struct chain_lease *l = c->leases; l != NULL; l = l->next)
         c->leased_until = clock_earlier(c->leased_until, until(s, l));
 }
@@ -146,6 +149,7 @@ int read_leases_follow(struct shard *s, const struct roster *r)
             at = &(*at)->next;
         else
             end(s, at);
+    s->chain->lacks_leases = rc != 0;
     count(s);
     return rc;
 }
@@ -165,10 +169,25 @@ static bool is_used(const struct shard *s)
            (c->about_keys_at != 0 && s->now < c->about_keys_at + READS_NS);
 }
 
+uint64_t read_leases_missing(const struct shard *s, const struct chain_lease *l)
+{
+    uint64_t used = s->chain->reads_since, at = used > l->since ? used : l->since;
+    if (used == 0)
+        return VAN_NEVER;
+    return l->until > at ? l->until : at;
+}
+
 void read_leases_send(struct shard *s)
 {
-    if (!is_used(s))
+    uint64_t *since = &s->chain->reads_since;
+    if (!is_used(s)) {
+        *since = 0;
         return;
+    }
+    if (*since == 0) {
+        *since = s->now;
+        leave_look(s, s->now);
+    }
     for (struct chain_lease *l = s->chain->leases; l != NULL; l = l->next) {
         if (l->source->s.state != SESSION_OPEN || l->due > s->now)
             continue;
@@ -194,10 +213,17 @@ uint64_t read_leases_tick(const struct shard *s)
     return next;
 }
 
-// Notes the nodes whose leases are needed as well. Returns 0 or TUG_ENOMEM.
-static int take_also(struct chain_lease *l, const struct wire_span *also)
+// Notes the nodes whose leases are needed as well, which must be living servers. Returns 0,
+// TUG_EDATA or TUG_ENOMEM.
+static int take_also(const struct roster *r, struct chain_lease *l,
+                     const struct wire_span *also)
 {
     size_t n = also->n / sizeof(*l->also);
+    if (n > r->n_nodes)
+        return TUG_EDATA;
+    for (size_t i = 0; i < n; i++)
+        if (!chain_is_server(r, ((const uint64_t *)also->data)[i]))
+            return TUG_EDATA;
     uint64_t *ids = n > 0 ? mem_alloc(n * sizeof(*ids)) : NULL;
     if (n > 0 && ids == NULL)
         return TUG_ENOMEM;
@@ -215,7 +241,7 @@ static void take(struct shard *s, struct chain_lease *l, const struct msg_read_l
     if (m->epoch > r->epoch)
         member_want_roster(s->member, m->epoch);
     if (m->granted == 0 || m->asked > l->asked || m->asked + lease_of(s) <= l->until ||
-        take_also(l, &m->also) != 0)
+        take_also(r, l, &m->also) != 0)
         return;
     l->until = m->asked + lease_of(s);
     // If memory is out, a lease is missing, and answers wait for the next grant.
@@ -244,7 +270,7 @@ bool read_leases_message(struct shard *s, const struct source_link *l,
 
 size_t read_leases_most(const struct chain *c)
 {
-    size_t n = 1;
+    size_t n = 2; // the time, and the leases of all
     for (const struct chain_lease *l = c->leases; l != NULL; l = l->next)
         n++;
     return n;
@@ -276,6 +302,10 @@ void read_leases_find(struct shard *s, enum wire_space space, const struct keys 
         needs[(*n)++] = (struct gate_need){NEEDS_TIME, quiet};
     if (c->leased_until > now || bug_in(s->o.member.bugs, WITHOUT_LEASES))
         return;
+    if (c->lacks_leases) {
+        needs[(*n)++] = (struct gate_need){NEEDS_LEASE, now};
+        return;
+    }
     for (struct chain_lease *l = c->leases; l != NULL; l = l->next)
         l->needed = false;
     for (uint32_t i = 0; i < k->n_runs; i++)
@@ -289,6 +319,8 @@ bool read_leases_has(const struct shard *s, const struct gate_need *x)
 {
     if ((x->what & NEEDS_TIME) != 0)
         return s->now >= x->least;
+    if (x->what == NEEDS_LEASE)
+        return s->chain->leased_until > x->least;
     const struct chain_lease *l = find(s, (uint32_t)x->what);
     // The node is not a member of a chain any more.
     return l == NULL || until(s, l) > x->least;
@@ -328,9 +360,9 @@ enum outcome read_lease_serve(struct shard *s, struct shard_request *q)
         member_want_roster(s->member, m->epoch);
     if (s->chain == NULL)
         err_set(&e, TUG_EUSAGE, "the partitions of this cluster have no replicas");
-    else if (m->lease > LEASE_MAX_NS)
+    else if (m->lease > 2 * lease_of(s)) // after a death, answers wait for its end
         err_set(&e, TUG_EUSAGE, "a lease of %llu ns is longer than %llu ns",
-                (unsigned long long)m->lease, (unsigned long long)LEASE_MAX_NS);
+                (unsigned long long)m->lease, (unsigned long long)(2 * lease_of(s)));
     else if (add_also(s, q->peer->node, &also) != 0)
         err_nomem(&e, "the nodes of a lease");
     if (e.code != 0) {
