@@ -437,13 +437,15 @@ void scheduler_member_out_serve(struct scheduler *s, struct sched_node *n,
                                 uint64_t request, const struct msg_member_out *m)
 {
     const uint64_t *places = m->places.data;
+    uint64_t n_places = m->places.n / sizeof(*places);
     (void)request;
     if (!scheduler_has_chains(s) || s->phase != SCHEDULER_RUNNING ||
+        n_places > (uint64_t)WIRE_SPACES * roster_partitions(&s->roster) ||
         m->epoch > s->roster.epoch || scheduler_node_of(s, m->node) == NULL ||
         scheduler_plan_make_room(s) != 0)
         return; // the sender reports again
     wire_words(m->why, s->moving.out_why, sizeof(s->moving.out_why));
-    for (uint64_t i = 0; i < m->places.n / sizeof(*places); i++)
+    for (uint64_t i = 0; i < n_places; i++)
         note_report(s, places[i], n->n.id, m, s->moving.out_why);
 }
 

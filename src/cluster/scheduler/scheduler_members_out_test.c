@@ -78,6 +78,36 @@ static void test_primary_of_report_dies(void **state)
     }
 }
 
+// The primary reports the last member, which is not its next one: it needs its lease. The
+// report is ignored if it names more chains than there are.
+static void test_primary_reports(void **state)
+{
+    (void)state;
+    static uint64_t places[WIRE_SPACES * CHAINED_PARTITIONS + 1];
+    const size_t n[] = {sizeof(places) / sizeof(*places), 1};
+    chained_open(3, 3);
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    assert_int_equal(roster_chain(chained_roster(), (enum wire_space)0, 0, chain), 3);
+    chained.out = chain[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct msg_member_out m = {.node = chain[2],
+                                   .code = TUG_EIO,
+                                   .why = wire_text("it grants no lease"),
+                                   .places = {places, n[i] * sizeof(*places)}};
+        for (int k = 0; k < 8 && w.s->moving.dropped == 0; k++) {
+            m.epoch = chained_roster()->epoch;
+            member_tell(chained_actor(chain[0])->m, MSG_MEMBER_OUT, &m);
+            chained_run(SECONDS / 4);
+        }
+        assert_int_equal(w.s->moving.dropped, i);
+    }
+    chained.out = 0;
+    chained_check_log(" has left 1 chain, and is filled again: it grants no lease", true);
+    chained_run(100 * SECONDS);
+    chained_check_settled(3);
+    world_close(&w);
+}
+
 // Two members of a chain report themselves in turn: one of them leaves it.
 static void test_two_reports(void **state)
 {
@@ -170,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_member_out),
         cmocka_unit_test(test_fill_stopped),
         cmocka_unit_test(test_primary_of_report_dies),
+        cmocka_unit_test(test_primary_reports),
         cmocka_unit_test(test_two_reports),
         cmocka_unit_test(test_fill_without_bytes),
         cmocka_unit_test(test_member_without_room),

@@ -49,6 +49,8 @@ int chain_reserve_part(struct shard *s, const struct shard_table *t, const struc
     struct channel_record one = {.n_places = 1,
                                  .n_common = sizeof(struct part_common),
                                  .each = {sizeof(uint64_t), value_bytes(t)}};
+    one.n_items = k->n;
+    TRY(notes_check(&one, e));
     places_clear(s);
     for (uint32_t p = 0, run = 0; p >> s->bits == 0; p++) {
         bool has = run < k->n_runs && k->runs[run].partition == p;

@@ -16,6 +16,11 @@
 // which the sender is the member before it. A record waits as long as one of its places
 // cannot be judged yet.
 //
+// If the bytes of a channel are damaged, the receiver leaves the chains in which the sender is
+// the member before it, and begins the channel anew: it asks from byte CHANNEL_ANEW on, under
+// a new number of requests. The sender appends again what it keeps for the receiver, and
+// answers from there on. Answers to earlier requests are ignored.
+//
 // Acknowledgements name partitions and not the bytes of a channel: with three replicas,
 // channels can form a ring, in which each one would wait for a record of the next one.
 //
@@ -51,6 +56,8 @@ struct stream;
 struct sync_group;
 struct table_spec;
 
+#define CHANNEL_ANEW UINT64_MAX
+
 // The channel to a node.
 struct chain_outlet {
     struct chain_outlet *next;
@@ -58,7 +65,7 @@ struct chain_outlet {
     struct outlet o;
     // The request that waits for bytes, from byte `at` on; link 0: none.
     van_link link;
-    uint64_t request, at, until;
+    uint64_t request, at, until; // `request` grows: it is also the last request's
     uint64_t used;     // the node has taken the records of the first `used` bytes
     bool waits;        // the node has not taken all records
     uint64_t moved_at; // if so, the time of the last progress
@@ -80,10 +87,12 @@ struct chain_inlet {
     struct chain_place **acks;
     uint32_t n_acks, max_acks;
     bool all;
-    bool told;    // the next request has something new
-    bool passes;  // scratch: places of the record have next members
-    bool behind;  // the first record could not be applied
-    uint64_t due; // time of the next request
+    bool told;       // the next request has something new
+    bool anew;       // the channel begins anew: the next answer says at which byte
+    uint32_t number; // how often it was asked to begin anew; a part of requests' numbers
+    bool passes;     // scratch: places of the record have next members
+    bool behind;     // the first record could not be applied
+    uint64_t due;    // time of the next request
     // Time at which to try the first record again; VAN_NEVER: it need not be tried before
     // something else happens.
     uint64_t try_at;
@@ -270,6 +279,8 @@ void chain_note_places(struct shard *s, enum record_kind kind, enum wire_space s
                        size_t n_common);
 // Called when a table was made. Returns 0 or TUG_ENOMEM.
 int chain_note_table(struct shard *s, const struct shard_table *t);
+// Refuses a push whose records might be too long. n_items and each[] of *r are set.
+int notes_check(const struct channel_record *r, struct err *e);
 // These functions begin a record, and give a partition's next position to its next place,
 // which has n items.
 struct channel_record notes_begin(const struct shard *s, enum record_kind kind,

@@ -1,11 +1,13 @@
 // See channel.h. A record is a head, its places, the common content, and the arrays of items.
-// The head has a hash of the places and the common content. Items are not hashed: the links
+// The head has a hash of the places and the common content, and one of itself, so that a
+// receiver does not wait for the bytes of a wrong length. Items are not hashed: the links
 // protect them as they protect those of a worker's push.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/chain/channel.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -16,7 +18,8 @@ struct head {
     uint64_t hash; // of what follows, up to the items
     uint32_t kind, space, bits, n_places;
     uint64_t epoch, n_common, n_items;
-    uint32_t each[CHANNEL_ARRAYS], none;
+    uint32_t each[CHANNEL_ARRAYS];
+    uint32_t check; // hash of the fields from `kind` to `each`
 };
 
 static_assert(sizeof(struct head) % STREAM_ALIGN == 0 &&
@@ -59,12 +62,28 @@ static size_t front_bytes(const struct channel_record *r)
     return sizeof(struct head) + r->n_places * sizeof(*r->places) + r->n_common;
 }
 
+bool channel_fits(const struct channel_record *r)
+{
+    if (r->n_items > WIRE_SPAN_MAX)
+        return false;
+    for (int i = 0; i < CHANNEL_ARRAYS; i++)
+        if (r->n_items * r->each[i] > WIRE_SPAN_MAX)
+            return false;
+    return true;
+}
+
 size_t channel_bytes(const struct channel_record *r)
 {
     size_t n = front_bytes(r);
     for (int i = 0; i < CHANNEL_ARRAYS; i++)
         n += items_bytes(r, i);
     return n;
+}
+
+static uint32_t check_of(const struct head *h)
+{
+    size_t begin = offsetof(struct head, kind), end = offsetof(struct head, check);
+    return (uint32_t)hash_bytes((const char *)h + begin, end - begin, 0);
 }
 
 int outlet_begin(struct outlet *o, const struct channel_record *r,
@@ -82,6 +101,7 @@ int outlet_begin(struct outlet *o, const struct channel_record *r,
     size_t begin = to->len, items = begin + front_bytes(r);
     *ret = (struct outlet_draft){.begin = begin, .place = begin + sizeof(h)};
     memcpy(h.each, r->each, sizeof(h.each));
+    h.check = check_of(&h);
     memcpy(to->data + begin, &h, sizeof(h));
     memcpy(to->data + items - r->n_common, r->common, r->n_common);
     for (int i = 0; i < CHANNEL_ARRAYS; items += items_bytes(r, i++)) {
@@ -213,6 +233,14 @@ void inlet_close(struct inlet *i)
     buf_free(&i->bytes);
 }
 
+void inlet_begin(struct inlet *i, uint64_t at)
+{
+    buf_clear(&i->bytes);
+    i->lent = NULL;
+    i->n_lent = i->skip = 0;
+    i->at = at;
+}
+
 int inlet_add(struct inlet *i, uint64_t at, const void *bytes, size_t n)
 {
     if (at != i->at)
@@ -259,14 +287,16 @@ size_t inlet_left(const struct inlet *i)
 // has arrived, because a wrong length would let this loop wait for ever.
 static bool has_right_head(const struct channel_record *r)
 {
-    if (r->n_common % STREAM_ALIGN != 0 || r->n_common > WIRE_SPAN_MAX ||
-        r->n_items > WIRE_SPAN_MAX || (unsigned)r->space >= WIRE_SPACES ||
-        r->bits > ROSTER_MAX_PARTITION_BITS || r->n_places > (uint32_t)1 << r->bits)
-        return false;
-    for (int i = 0; i < CHANNEL_ARRAYS; i++)
-        if (r->n_items * r->each[i] > WIRE_SPAN_MAX)
-            return false;
-    return true;
+    return r->n_common % STREAM_ALIGN == 0 && r->n_common <= WIRE_SPAN_MAX &&
+           channel_fits(r) && (unsigned)r->space < WIRE_SPACES &&
+           r->bits <= ROSTER_MAX_PARTITION_BITS && r->n_places <= (uint32_t)1 << r->bits;
+}
+
+static bool has_right_check(const char *bytes)
+{
+    struct head h;
+    memcpy(&h, bytes, sizeof(h));
+    return h.check == check_of(&h);
 }
 
 static bool has_right_places(const struct channel_record *r)
@@ -290,7 +320,7 @@ int inlet_record(const struct inlet *i, struct channel_record *ret, struct err *
         return 0;
     const char *bytes = (i->lent != NULL ? i->lent : i->bytes.data) + i->skip;
     read_head(bytes, ret, &hash);
-    if (!has_right_head(ret))
+    if (!has_right_check(bytes) || !has_right_head(ret))
         return stream_damaged(e);
     if (left < channel_bytes(ret))
         return 0;

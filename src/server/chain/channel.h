@@ -55,6 +55,9 @@ void outlet_close(struct outlet *o);
 uint64_t outlet_end(const struct outlet *o);
 // Returns the number of bytes that are kept.
 uint64_t outlet_kept(const struct outlet *o);
+// Returns whether the arrays of a record whose counts are set are not too long for a
+// receiver.
+bool channel_fits(const struct channel_record *r);
 // Returns the bytes of a record whose counts are set.
 size_t channel_bytes(const struct channel_record *r);
 
@@ -99,6 +102,8 @@ struct inlet {
 
 void inlet_open(struct inlet *i);
 void inlet_close(struct inlet *i);
+// Drops what was not taken; the next byte to arrive, which begins a record, is byte `at`.
+void inlet_begin(struct inlet *i, uint64_t at);
 // Adds bytes that arrived, whose first one is byte `at` of the channel. Ignores bytes
 // that are not the next ones. The bytes must stay valid until inlet_keep, which copies
 // those that were not taken. Both return 0, or TUG_ENOMEM, after which the bytes have not

@@ -314,12 +314,26 @@ static void test_without_memory(void **state)
     }
 }
 
+// A record that a sender must not append is one that a receiver refuses.
+static void test_longest_arrays(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CHANNEL_ARRAYS; i++) {
+        struct channel_record r = {.n_items = WIRE_SPAN_MAX / 64, .each = {8, 8, 1}};
+        r.each[i] = 64;
+        assert_true(channel_fits(&r));
+        r.n_items++;
+        assert_false(channel_fits(&r));
+    }
+    struct channel_record none = {.n_items = WIRE_SPAN_MAX + 1};
+    assert_false(channel_fits(&none));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_losses),
-        cmocka_unit_test(test_damaged_bytes),
-        cmocka_unit_test(test_wrong_places),
+        cmocka_unit_test(test_random_losses),  cmocka_unit_test(test_damaged_bytes),
+        cmocka_unit_test(test_wrong_places),   cmocka_unit_test(test_longest_arrays),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,8 @@
 #define ASK_AGAIN_NS (2 * SECOND_NS) // pause before an unanswered request is repeated
 #define TRY_NS (SECOND_NS / 100)     // pause before a record is tried again
 #define UNFIT_NS SECOND_NS           // time for which a record is tried
-// The number of requests begins with this bit, so that it differs from those of moves.
+// The numbers of requests begin with this bit, so that they differ from those of moves. Then
+// follows how often the channel was asked to begin anew.
 #define REQUEST ((uint64_t)1 << 63)
 // While so many bytes wait because a record cannot be applied, no more are kept.
 enum { STAGE_BYTES = 8 << 20 };
@@ -308,6 +309,17 @@ static bool fail(struct shard *s, struct chain_inlet *x, const struct channel_re
     return true;
 }
 
+// The channel's bytes are damaged. This shard leaves the chains in which it gets records
+// through this channel, because they may be damaged at the sender, too.
+static void begin_anew(struct shard *s, struct chain_inlet *x)
+{
+    (void)leave_all(s, x);
+    inlet_begin(&x->i, 0);
+    x->anew = true;
+    x->told = false;
+    x->due = s->now + TRY_NS;
+}
+
 // Takes as many records as possible.
 static void take(struct shard *s, struct chain_inlet *x)
 {
@@ -319,6 +331,8 @@ static void take(struct shard *s, struct chain_inlet *x)
         rc = inlet_record(&x->i, &r, &x->why);
         if (rc == 1 && r.bits != s->bits)
             rc = stream_damaged(&x->why);
+        if (rc < 0)
+            begin_anew(s, x);
         if (rc != 1)
             break;
         if (!take_one(s, x, &r))
@@ -376,7 +390,7 @@ static void ask(struct shard *s, struct chain_inlet *x)
     bool all = add_acks(s, x, &acks) == 0;
     struct msg_records_wanted m = {.session = member_session(s->member),
                                    .epoch = member_roster(s->member)->epoch,
-                                   .at = x->i.at,
+                                   .at = x->anew ? CHANNEL_ANEW : x->i.at,
                                    .used = x->i.at - inlet_left(&x->i),
                                    .acks = {acks.data, acks.len}};
     for (uint32_t i = 0; i < x->n_acks && all; i++)
@@ -385,7 +399,9 @@ static void ask(struct shard *s, struct chain_inlet *x)
     x->all = x->all && !all;
     x->told = false;
     x->due = s->now + ASK_AGAIN_NS;
-    van_send(s->van, x->source->s.link, MSG_RECORDS_WANTED, REQUEST, &m, NULL);
+    x->number += x->anew;
+    van_send(s->van, x->source->s.link, MSG_RECORDS_WANTED, REQUEST + x->number, &m,
+             NULL);
     buf_free(&acks);
 }
 
@@ -421,8 +437,10 @@ bool inlets_message(struct shard *s, const struct source_link *l,
         x->told = x->all = true;
         return false;
     }
-    if (m->request != REQUEST)
+    if ((m->request & REQUEST) == 0)
         return false;
+    if (m->request != REQUEST + x->number)
+        return true; // from before the channel began anew
     if (m->type != MSG_RECORDS) {
         x->due = s->now +
                  TRY_NS; // a refusal: the sender's roster differs, or it has no memory
@@ -431,6 +449,9 @@ bool inlets_message(struct shard *s, const struct source_link *l,
     const struct msg_records *r = &m->m->records;
     if (r->epoch > member_roster(s->member)->epoch)
         member_want_roster(s->member, r->epoch);
+    if (x->anew)
+        inlet_begin(&x->i, r->at);
+    x->anew = false;
     // Bytes that cannot be kept are asked for again.
     if ((!x->behind || inlet_left(&x->i) < STAGE_BYTES) &&
         inlet_add(&x->i, r->at, r->bytes.data, r->bytes.n) == 0) {

@@ -30,6 +30,16 @@ void notes_place(struct shard *s, struct channel_record *r, uint32_t partition,
         p->committed = p->applied;
 }
 
+int notes_check(const struct channel_record *r, struct err *e)
+{
+    if (channel_fits(r))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%zu keys with %u bytes of values each are too many at once for a "
+                   "table with replicas; at most %llu bytes go to a replica",
+                   r->n_items, r->each[1], (unsigned long long)WIRE_SPAN_MAX);
+}
+
 // The push may be applied in parts, each of which makes a record for each outlet. A part has
 // a place or more.
 int chain_reserve(struct shard *s, const struct shard_table *t, const struct keys *k,
@@ -38,6 +48,8 @@ int chain_reserve(struct shard *s, const struct shard_table *t, const struct key
     struct channel_record one = {.n_places = 1,
                                  .n_common = RECORDS_PUSH_COMMON,
                                  .each = {sizeof(uint64_t), v->width * sizeof(float)}};
+    one.n_items = k->n;
+    TRY(notes_check(&one, e));
     if (store_admits(t->store, STORE_GRADIENT)) {
         one.each[2] = 1;
         if (buf_reserve(&s->chain->has_row, k->n) != 0)

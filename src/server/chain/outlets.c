@@ -89,19 +89,25 @@ uint64_t outlets_most(const struct shard *s)
     return left > FEW_BYTES ? left : FEW_BYTES;
 }
 
+// Returns whether the receiver, or a member after it, lacks place i of a record.
+static bool is_lacking(const struct shard *s, const struct chain_outlet *o,
+                       const struct channel_record *r, uint32_t i)
+{
+    const struct chain_place *p = &s->chain->of[r->space][r->places[i].partition];
+    // A record from before p->next was the next member was redirected to it.
+    return p->next == o && r->epoch >= p->next_since &&
+           r->places[i].position >= p->committed;
+}
+
 // Returns whether the outlet need not keep a record any more, which ends at byte `end`.
 static bool is_over(const struct shard *s, const struct chain_outlet *o,
                     const struct channel_record *r, uint64_t end)
 {
     if (end > o->used)
         return false;
-    for (uint32_t i = 0; i < r->n_places; i++) {
-        const struct chain_place *p = &s->chain->of[r->space][r->places[i].partition];
-        // A record from before p->next was the next member was redirected to it.
-        if (p->next == o && r->epoch >= p->next_since &&
-            r->places[i].position >= p->committed)
+    for (uint32_t i = 0; i < r->n_places; i++)
+        if (is_lacking(s, o, r, i))
             return false;
-    }
     return true;
 }
 
@@ -173,6 +179,38 @@ bool chain_is_server(const struct roster *r, uint64_t node)
     return n != NULL && n->alive && n->role == WIRE_SERVER;
 }
 
+static struct chain_outlet *again_to(struct shard *s, const struct channel_record *r,
+                                     uint32_t i, const void *ctx)
+{
+    const struct chain_outlet *o = ctx;
+    return is_lacking(s, o, r, i) ? outlets_find(s, o->node) : NULL;
+}
+
+// Begins the channel anew at its end: appends again the places that the receiver lacks, and
+// the records without places that it has not taken; drops what was there. Returns 0 or
+// TUG_ENOMEM.
+static int begin_anew(struct shard *s, struct chain_outlet *o)
+{
+    uint64_t end = outlet_end(&o->o), at;
+    struct channel_record r;
+    places_clear(s);
+    for (at = o->o.first; at < end && outlet_record(&o->o, &at, &r);) {
+        places_count(s, &r, again_to, o);
+        if (r.n_places == 0 && at > o->used)
+            o->more += channel_bytes(&r);
+    }
+    TRY(places_reserve(s));
+    for (at = o->o.first; at < end && outlet_record(&o->o, &at, &r);) {
+        places_append(s, &r, again_to, o);
+        if (r.n_places == 0 && at > o->used)
+            (void)outlet_append(&o->o, &r); // there is room
+    }
+    outlet_drop(&o->o, end);
+    o->used = end;
+    o->moved_at = s->now;
+    return 0;
+}
+
 // Takes the numbers of records that a node and all members after it have.
 static void take_acks(struct shard *s, const struct chain_outlet *o,
                       const struct wire_span *acks)
@@ -206,7 +244,11 @@ enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
     else if (m->acks.n / ACK_BYTES > (uint64_t)WIRE_SPACES << s->bits)
         err_set(&e, TUG_EUSAGE, "%llu acknowledgements are more than the partitions",
                 (unsigned long long)(m->acks.n / ACK_BYTES));
-    else if (m->at > outlet_end(&o->o) || m->used > m->at)
+    else if (q->id < o->request || (q->id == o->request && m->at == CHANNEL_ANEW))
+        return ANSWERED; // a late request, from before the channel began anew
+    else if (m->at == CHANNEL_ANEW && begin_anew(s, o) != 0)
+        err_nomem(&e, "the records that a replica asks for again");
+    else if (m->at != CHANNEL_ANEW && (m->at > outlet_end(&o->o) || m->used > m->at))
         err_set(&e, TUG_EUSAGE, "the channel to node %u has %llu bytes, not %llu",
                 o->node, (unsigned long long)outlet_end(&o->o),
                 (unsigned long long)m->at);
@@ -223,7 +265,8 @@ enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
     take_acks(s, o, &m->acks);
     o->link = q->peer->link;
     o->request = q->id;
-    o->at = m->at;
-    o->until = s->now + HOLD_NS;
+    // If the channel begins anew, the answer says at which byte, also if there are none.
+    o->at = m->at == CHANNEL_ANEW ? o->o.first : m->at;
+    o->until = m->at == CHANNEL_ANEW ? s->now : s->now + HOLD_NS;
     return ANSWERED;
 }
