@@ -99,6 +99,18 @@ static int begin(void **state)
     return rc;
 }
 
+static void what_copies_tables_is_refused(void **state)
+{
+    (void)state;
+    tug_ends(2, "launch --replicas 2 -- train --data data.svm --format libsvm --valid "
+                "data.svm");
+    e2e_says("--replicas cannot be used with --valid of -- train yet");
+    tug_ends(2,
+             "scheduler --replicas 2 -- train --data data.svm --format libsvm --average "
+             "10");
+    e2e_says("--replicas cannot be used with --average of -- train yet");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +118,7 @@ int main(void)
         cluster_test(the_bits_stay),
         cluster_test(servers_come_back),
         cluster_test(no_replica_is_left),
+        cluster_test(what_copies_tables_is_refused),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
