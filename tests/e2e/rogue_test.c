@@ -142,8 +142,8 @@ static void say_more(van_link link, const struct van_message *m)
 
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
-    struct msg_welcome welcome = {
-        .role = WIRE_SCHEDULER, .node = 1, .version = wire_text("\x1b[31m")};
+    struct msg_welcome welcome = {.role = WIRE_SCHEDULER,
+                                  .version = wire_text("\x1b[31m")};
     struct msg_leased leased = {
         .what = WIRE_LEASE_PIECE, .pass = 1, .file = rogue.file, .pieces = 1};
     static const char json[] = "{\"nodes\":[{\"role\":5}";
