@@ -172,7 +172,7 @@ struct chain {
     uint32_t n_unfit;   // number of places that are `unfit`
     struct err unfit_why;
     uint64_t leave_at; // time of the next report of leave.c
-    // How often each table was dropped. Records of tables and drops have this number,
+    // The number of times that each table was dropped. Records of tables and drops have this number,
     // because they may come late, and over several channels.
     uint64_t drops[SPEC_MAX_TABLES];
 };

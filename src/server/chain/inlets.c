@@ -286,7 +286,7 @@ static bool leave_all(struct shard *s, const struct chain_inlet *x)
 // its places, also of those for which it would only have to wait. A record of a table has no
 // places. Then the shard must leave all chains in which the sender is the member before it.
 // When it has left them, it goes on without the record: if it is filled again, it gets the
-// tables. Until then the sender does not answer that the table was made. Returns whether
+// tables. The sender answers that the table was made only after that. Returns whether
 // this shard goes on.
 static bool fail(struct shard *s, struct chain_inlet *x, const struct channel_record *r)
 {
