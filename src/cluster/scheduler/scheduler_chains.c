@@ -296,7 +296,6 @@ void scheduler_chain_append(struct scheduler *s, const struct move *x)
     chain[n++] = x->to;
     write_chain(s, x->space, x->partition, chain, n);
     settle(s, x->space, x->partition);
-    s->moving.retries[x->space][x->partition].joined = s->roster.epoch + 1;
     s->moving.left -= scheduler_chain_is_settled(s, x->space, x->partition);
 }
 
@@ -460,7 +459,8 @@ static uint32_t take_out_reported(struct scheduler *s, const struct sched_node *
         primary->roster_version < r->out_version)
         return 0;
     r->out = 0;
-    if (!roster_is_member(&s->roster, (enum wire_space)space, partition, id))
+    if (id == primary->n.id ||
+        !roster_is_member(&s->roster, (enum wire_space)space, partition, id))
         return 0;
     take_out(s, space, partition, id);
     scheduler_move_stop(s, (enum wire_space)space, partition, r->out_code);

@@ -234,9 +234,15 @@ static int follow_next(struct shard *s, const struct roster *r)
     if (!changed)
         return 0;
     TRY(redirect(s));
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        o->is_next = false;
     for (uint32_t space = 0; space < WIRE_SPACES; space++)
-        for (uint32_t i = 0; i < partitions(s); i++)
-            set_next(s, &s->chain->of[space][i]);
+        for (uint32_t i = 0; i < partitions(s); i++) {
+            struct chain_place *p = &s->chain->of[space][i];
+            set_next(s, p);
+            if (p->next != NULL)
+                p->next->is_next = true;
+        }
     return 1;
 }
 
@@ -322,6 +328,7 @@ int chain_begin_next(struct shard *s, enum wire_space space, uint32_t partition,
     if (o == NULL)
         return err_nomem(e, "a partition's next member");
     p->next = o;
+    o->is_next = true;
     p->next_since = member_roster(s->member)->epoch;
     if (read_leases_follow(s, member_roster(s->member)) == 0)
         return 0;
@@ -445,7 +452,7 @@ enum outcome chain_is_about_all(struct shard *s)
 {
     chain_is_about(s, ABOUT_ALL, WIRE_SPACE_SPARSE, NULL);
     for (const struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
-        if (outlet_kept(&o->o) >= outlets_most(s))
+        if (o->is_next && outlet_kept(&o->o) >= outlets_most(s))
             return WANTS_MEMBER;
     return GOES_ON;
 }
@@ -517,7 +524,7 @@ static int find_needs(struct shard *s, uint32_t *ret_n)
     }
     for (struct chain_outlet *o = c->outlets; c->about == ABOUT_TABLES && o != NULL;
          o = o->next)
-        if (o->used < outlet_end(&o->o))
+        if (o->is_next && o->used < outlet_end(&o->o))
             c->needs[(*ret_n)++] = (struct gate_need){NEEDS_NODE | o->node,
                                                       outlet_end(&o->o)};
     for (uint32_t space = 0; all && space < WIRE_SPACES; space++)

@@ -67,6 +67,7 @@ struct chain_outlet {
     van_link link;
     uint64_t request, at, until; // `request` grows: it is also the last request's
     uint64_t used;     // the node has taken the records of the first `used` bytes
+    bool is_next;      // the node is the next member of a chain
     bool waits;        // the node has not taken all records
     uint64_t moved_at; // if so, the time of the last progress
     size_t more;       // scratch: bytes of records for which to make room
@@ -172,8 +173,8 @@ struct chain {
     uint32_t n_unfit;   // number of places that are `unfit`
     struct err unfit_why;
     uint64_t leave_at; // time of the next report of leave.c
-    // The number of times that each table was dropped. Records of tables and drops have this number,
-    // because they may come late, and over several channels.
+    // The number of times that each table was dropped. Records of tables and drops have
+    // this number, because they may come late, and over several channels.
     uint64_t drops[SPEC_MAX_TABLES];
 };
 

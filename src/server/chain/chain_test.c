@@ -153,6 +153,28 @@ static void test_slow_member_leaves(void **state)
     }
 }
 
+// The next member takes no records, and leaves all chains. Its records are still kept; they
+// delay neither new tables nor requests that concern all chains.
+static void test_former_member_takes_nothing(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    for (int i = 0; i < 20; i++)
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    replicas_run(w, SECOND_NS);
+    replicas_take_out(w, 1);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    struct chain_outlet *o = outlets_find(w->servers[0].shard, replicas_id(1));
+    assert_true(o->used < outlet_end(&o->o));
+    uint32_t n = w->tables;
+    w->spec.id = REPLICAS_TABLE + 1;
+    snprintf(w->spec.config.name, sizeof(w->spec.config.name), "u");
+    replicas_send_table(w, 0);
+    REPLICAS_UNTIL(w, w->tables == n + 1);
+    replicas_close(w);
+}
+
 // A record that a backup cannot apply: it asks to leave these chains, at once or after it
 // has tried for a second, and goes on with the records of the others.
 static void test_unfit_member_leaves(void **state)
@@ -883,6 +905,7 @@ int main(void)
         cmocka_unit_test(test_promotion),
         cmocka_unit_test(test_middle_dies),
         cmocka_unit_test(test_slow_member_leaves),
+        cmocka_unit_test(test_former_member_takes_nothing),
         cmocka_unit_test(test_unfit_member_leaves),
         cmocka_unit_test(test_no_room_for_table),
         cmocka_unit_test(test_tables_differ),

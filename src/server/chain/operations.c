@@ -77,9 +77,10 @@ static int drop(struct shard *s, const struct operation_record *x, struct err *e
     // number, it was made later.
     if (x->clock <= s->chain->drops[x->table])
         return 0;
+    // The record waits for the end of a save or an operation. Without an error, this shard does
+    // not leave the chain because of that.
     if (t != NULL && !background_free(t))
-        return err_set(e, TUG_EIO, "table '%s', which was dropped, is being saved",
-                       t->spec.config.name);
+        return TUG_EIO;
     TRY(note_drop(s, x->table, x->clock, e));
     if (t != NULL) {
         moves_break(s, t->spec.space, "a table was dropped");

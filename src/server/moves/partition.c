@@ -233,6 +233,11 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     if (into->t == NULL) {
         TRY(tables_add(a->s, &spec, &into->t, e));
         into->made = true;
+        // If this fails, undo() removes the table.
+        if (chain_note_table(a->s, into->t) != 0) {
+            a->n++;
+            return err_nomem(e, "the record of a table for replicas");
+        }
     }
     a->n++; // from here on undo() removes the table after a failure
     if (!spec_same(&spec, &into->t->spec))
