@@ -64,29 +64,6 @@ static void add_cpu(json_t *to, const struct moment *from, const struct moment *
 
 // ---------------------------------------------------------------- one cluster
 
-static int serve(struct moves_bench *x, double seconds, struct err *e)
-{
-    double until = clock_seconds() + seconds;
-    while (clock_seconds() < until) {
-        TRY(bench_nodes_serve(&x->nodes, SECOND_NS / 1000, &x->over, e));
-        if (x->over)
-            return err_set(e, TUG_EIO, "the cluster has ended too early");
-    }
-    return 0;
-}
-
-static int wait_for_tables(struct moves_bench *x, struct err *e)
-{
-    double until = clock_seconds() + PATIENCE;
-    while (atomic_load(&x->m->filled) < x->nodes.workers) {
-        if (clock_seconds() > until)
-            return err_set(e, TUG_EIO, "the table was not filled within %.0f s",
-                           PATIENCE);
-        TRY(serve(x, 0.001, e));
-    }
-    return 0;
-}
-
 // Writes once to as much memory as the table will need, and frees it. In a virtual
 // machine the host provides a page when the page is first written to, so this write may
 // be ten times slower than later ones.
@@ -121,7 +98,7 @@ static int join(struct moves_bench *x, struct err *e)
         if (clock_seconds() > until)
             return err_set(e, TUG_EIO, "the partitions have not moved within %.0f s",
                            PATIENCE);
-        TRY(serve(x, 0.001, e));
+        TRY(bench_nodes_run(&x->nodes, 0.001, e));
     }
     x->moved = moment_now(x);
     return 0;
@@ -152,7 +129,7 @@ static int with_cluster(struct moves_bench *x, const struct bench_moves_plan *pl
     x->m->plan = *plan;
     int rc = bench_nodes_open(&x->nodes, e);
     if (rc == 0)
-        rc = wait_for_tables(x, e);
+        rc = bench_moves_fill(&x->nodes, PATIENCE, e);
     if (rc == 0)
         rc = act(x, e);
     if (rc == 0)
@@ -235,13 +212,13 @@ static int join_under_load(struct moves_bench *x, struct err *e)
     double seconds = x->bench->o.seconds;
     json_t *row = bench_row(x->bench->figures, "rounds");
     TRY(warm(x, e));
-    TRY(serve(x, seconds / 2, e));
+    TRY(bench_nodes_run(&x->nodes, seconds / 2, e));
     before[0] = moment_now(x);
-    TRY(serve(x, seconds, e));
+    TRY(bench_nodes_run(&x->nodes, seconds, e));
     before[1] = during[0] = moment_now(x);
     TRY(join(x, e));
     during[1] = after[0] = moment_now(x);
-    TRY(serve(x, seconds, e));
+    TRY(bench_nodes_run(&x->nodes, seconds, e));
     after[1] = moment_now(x);
     TRY(add_window(x, bench_group(row, "before"), before, e));
     TRY(add_window(x, bench_group(row, "joining"), during, e));
@@ -331,7 +308,7 @@ static int measure_van(struct moves_bench *x, double *ret, struct err *e)
 static int join_idle(struct moves_bench *x, struct err *e)
 {
     TRY(warm(x, e));
-    TRY(serve(x, 0.2, e));
+    TRY(bench_nodes_run(&x->nodes, 0.2, e));
     TRY(join(x, e));
     x->rate = (double)scheduler_moves(x->nodes.scheduler).bytes /
               (x->moved.at - x->planned.at);

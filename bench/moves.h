@@ -38,6 +38,8 @@ struct bench_moves {
 };
 
 uint64_t bench_moves_key(uint64_t number); // returns the table's key with this number
+// Waits until the workers have filled the table, at most `patience` seconds.
+int bench_moves_fill(struct bench_nodes *b, double patience, struct err *e);
 int bench_moves_worker(struct bench_nodes *b, struct node *n, struct err *e);
 
 #endif

@@ -146,6 +146,19 @@ static int work(struct worker *w, struct err *e)
     return client_leave(w->client, NULL, e);
 }
 
+int bench_moves_fill(struct bench_nodes *b, double patience, struct err *e)
+{
+    const struct bench_moves *m = (const struct bench_moves *)b->shared;
+    double until = clock_seconds() + patience;
+    while (atomic_load(&m->filled) < b->workers) {
+        if (clock_seconds() > until)
+            return err_set(e, TUG_EIO, "the table was not filled within %.0f s",
+                           patience);
+        TRY(bench_nodes_run(b, 0.001, e));
+    }
+    return 0;
+}
+
 int bench_moves_worker(struct bench_nodes *b, struct node *n, struct err *e)
 {
     static struct worker w;

@@ -129,6 +129,18 @@ int bench_nodes_serve(struct bench_nodes *b, uint64_t ns, bool *ret_over, struct
     return why.code == 0 ? 0 : err_set(e, why.code, "%s", why.text);
 }
 
+int bench_nodes_run(struct bench_nodes *b, double seconds, struct err *e)
+{
+    bool over = false;
+    double until = clock_seconds() + seconds;
+    while (clock_seconds() < until) {
+        TRY(bench_nodes_serve(b, SECOND_NS / 1000, &over, e));
+        if (over)
+            return err_set(e, TUG_EIO, "the cluster has ended too early");
+    }
+    return 0;
+}
+
 double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n)
 {
     double all = 0;

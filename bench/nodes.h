@@ -53,6 +53,8 @@ int bench_nodes_open(struct bench_nodes *b, struct err *e);
 // Lets the scheduler serve for about `ns`, or until the cluster has ended. If it has ended,
 // sets *ret_over, and returns the error of a process if there was one.
 int bench_nodes_serve(struct bench_nodes *b, uint64_t ns, bool *ret_over, struct err *e);
+// Lets the scheduler serve for these seconds. If the cluster ends before, returns an error.
+int bench_nodes_run(struct bench_nodes *b, double seconds, struct err *e);
 // Returns the CPU seconds that processes [first, first + n) have used, in the order in which
 // they were started: servers, workers, servers that join late.
 double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n);

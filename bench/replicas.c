@@ -26,29 +26,6 @@ struct replicas_bench {
     double cpu[2]; // CPU seconds of all servers for a push, and for a pull
 };
 
-static int serve(struct replicas_bench *x, double seconds, struct err *e)
-{
-    double until = clock_seconds() + seconds;
-    while (clock_seconds() < until) {
-        TRY(bench_nodes_serve(&x->nodes, SECOND_NS / 1000, &x->over, e));
-        if (x->over)
-            return err_set(e, TUG_EIO, "the cluster has ended too early");
-    }
-    return 0;
-}
-
-static int wait_for_tables(struct replicas_bench *x, struct err *e)
-{
-    double until = clock_seconds() + PATIENCE;
-    while (atomic_load(&x->m->filled) < x->nodes.workers) {
-        if (clock_seconds() > until)
-            return err_set(e, TUG_EIO, "the table was not filled within %.0f s",
-                           PATIENCE);
-        TRY(serve(x, 0.001, e));
-    }
-    return 0;
-}
-
 // Runs `act` on a cluster whose table has been filled.
 static int with_cluster(struct replicas_bench *x, uint32_t replicas,
                         int (*act)(struct replicas_bench *x, struct err *e),
@@ -73,7 +50,7 @@ static int with_cluster(struct replicas_bench *x, uint32_t replicas,
     atomic_store(&x->m->load, BENCH_LOAD_PUSHES);
     int rc = bench_nodes_open(&x->nodes, e);
     if (rc == 0)
-        rc = wait_for_tables(x, e);
+        rc = bench_moves_fill(&x->nodes, PATIENCE, e);
     if (rc == 0)
         rc = act(x, e);
     atomic_store(&x->m->stop, true);
@@ -101,7 +78,7 @@ static double first_after(const struct replicas_bench *x, uint32_t worker, doubl
 
 static int kill_one(struct replicas_bench *x, struct err *e)
 {
-    TRY(serve(x, x->bench->o.seconds, e));
+    TRY(bench_nodes_run(&x->nodes, x->bench->o.seconds, e));
     double killed = clock_seconds(), until = killed + PATIENCE;
     bench_nodes_kill(&x->nodes, 0);
     for (uint32_t i = 0; i < x->nodes.workers; i++) {
@@ -112,7 +89,7 @@ static int kill_one(struct replicas_bench *x, struct err *e)
                                "no push was acknowledged within %.0f s after the death "
                                "of a server",
                                PATIENCE);
-            TRY(serve(x, 0.005, e));
+            TRY(bench_nodes_run(&x->nodes, 0.005, e));
         }
         x->waits[x->n_waits++] = ended - killed;
     }
@@ -150,10 +127,10 @@ static int measure_load(struct replicas_bench *x, enum bench_load load, double *
                         struct err *e)
 {
     atomic_store(&x->m->load, load);
-    TRY(serve(x, 0.1, e)); // requests of the last kind end
+    TRY(bench_nodes_run(&x->nodes, 0.1, e)); // requests of the last kind end
     double cpu = bench_nodes_cpu(&x->nodes, 0, SERVERS);
     unsigned n = requests(x);
-    TRY(serve(x, x->bench->o.seconds, e));
+    TRY(bench_nodes_run(&x->nodes, x->bench->o.seconds, e));
     cpu = bench_nodes_cpu(&x->nodes, 0, SERVERS) - cpu;
     n = requests(x) - n;
     *ret = n > 0 ? cpu / n : 0;

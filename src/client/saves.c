@@ -249,8 +249,8 @@ static int add_file(struct save_manifest *m, uint32_t partition_bits,
     return t != NULL ? save_add_file(t, name, &info, e) : e->code;
 }
 
-// With replicas, partitions get other owners when a server dies. Then some rows may be in no
-// file, or in two.
+// Partitions that have replicas get other owners when a server dies. Then some rows may be
+// in no file, or in two.
 static int save_placed(struct request *r)
 {
     struct save_wanted *w = r->own;

@@ -102,8 +102,8 @@ int save_check_parent(const struct store *s, const struct save_manifest *m,
 // aborted.
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
 void save_abort(const char *dir, struct save_manifest *m); // removes the save's directory
-// Removes the files of the save in the directory `path`, and what its manifest says about
-// them, so that the save can be made again.
+// Removes the files of the save in the directory `path`, and their entries in its manifest,
+// so that the save can be made again.
 int save_empty(const char *path, struct save_manifest *m, struct err *e);
 
 // Removes the files of a save. If the save or a file is a symbolic link, only the link is

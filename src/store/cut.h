@@ -52,8 +52,8 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 // are written as before the end of the day.
 int cut_end(struct store *s, bool committed, struct err *e);
 
-// For copies of a partition in other stores (store_set_backup), in tables with
-// config.deltas: what a save has published in the partition.
+// Another store may have a copy of a partition (store_set_backup). In tables with
+// config.deltas, these functions tell it which rows a save has published in the partition.
 //
 // cut_published_most returns, before cut_end, the most bytes that cut_get_published will
 // append. cut_get_published must be called after cut_end with committed == true, and

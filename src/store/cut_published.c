@@ -1,7 +1,7 @@
-// What a committed base or delta leaves behind in a partition: which rows count as
-// published, and the notes for the next delta. The store that leads the partition gets it
+// The effects of a committed base or delta on a partition: rows count as published, and there
+// are notes for the next delta. The store that leads the partition gets them
 // from its rows, and a store with a copy of the partition (store_set_backup), which has
-// made no cut, puts it into its own rows. Both must have the same rows at that time.
+// made no cut, puts them into its own rows. Both must have the same rows at that time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

@@ -159,7 +159,7 @@ struct store {
     // Partitions before this one were checked for rows to demote today.
     uint32_t demote_at;
 
-    // Of the last committed cut of a base or delta: its mode, and its step.
+    // The mode and the step of the last committed cut of a base or delta.
     enum save_mode published_mode;
     uint64_t published_step;
     struct cut *cut;            // NULL: no cut is under way

@@ -44,7 +44,7 @@ int sim_process_open(struct sim_process **ret, struct sim *s,
 void sim_process_crash(struct sim_process *p, struct sim *s);
 // Stops the process, with its main van, as sim_stop does.
 void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint64_t lag);
-// The same as sim_stop_reading does.
+// Stops the process as sim_stop_reading does.
 void sim_process_stop_reading(struct sim_process *p, struct sim *s, uint64_t until);
 void sim_process_close(
     struct sim_process *p); // NULL is fine; call it before its main van is freed

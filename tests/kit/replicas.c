@@ -494,6 +494,32 @@ struct replicas *replicas_open_with_table(uint64_t seed, uint32_t replicas,
     return w;
 }
 
+struct replicas *replicas_open_with_mode(uint32_t replicas, uint32_t members,
+                                         enum config_mode mode)
+{
+    static const struct shard_options plain;
+    struct replicas *w = replicas_open(1, replicas, members, 1, &plain);
+    replicas_make_spec(w, mode, 1);
+    replicas_make_table(w);
+    w->tables = 0;
+    return w;
+}
+
+void replicas_count_once(struct replicas *w, uint32_t server, uint32_t key)
+{
+    const float value = 1;
+    const struct store_push p = {.op = STORE_GRADIENT,
+                                 .keys = &w->keys[key],
+                                 .n = 1,
+                                 .values = &value,
+                                 .rate = 1,
+                                 .pass = 1,
+                                 .scale = 1};
+    struct store *store = shards_store(w->servers[server].shard, REPLICAS_TABLE);
+    OK(store_push(store, &p, NULL, &ok_e));
+    assert_true(replicas_value(w, server, key) == 0);
+}
+
 void replicas_close(struct replicas *w)
 {
     for (uint32_t i = 0; i < REPLICAS_SERVERS; i++) {

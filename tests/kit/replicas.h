@@ -89,6 +89,11 @@ struct replicas *replicas_open(uint64_t seed, uint32_t replicas, uint32_t member
 // Does the same, and makes an asynchronous table.
 struct replicas *replicas_open_with_table(uint64_t seed, uint32_t replicas,
                                           uint32_t members, uint32_t spread);
+// Does the same with a table of this mode, and chains of the servers from number 0 on.
+struct replicas *replicas_open_with_mode(uint32_t replicas, uint32_t members,
+                                         enum config_mode mode);
+// A server's store counts a key for the entry policy, as if only this server had got a push.
+void replicas_count_once(struct replicas *w, uint32_t server, uint32_t key);
 void replicas_close(struct replicas *w);
 uint64_t replicas_draw(struct replicas *w, uint64_t n); // a number below n
 

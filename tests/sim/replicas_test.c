@@ -433,7 +433,7 @@ static bool can_be_cut(const struct worker *k)
 }
 
 // Cuts off from the scheduler a server that was just replaced, and a worker that will go on
-// asking it. Some of these servers are stopped meanwhile, after they have read their clock.
+// asking it. In some runs the server is stopped during the cut, after it has read its clock.
 static void cut(struct world *w, struct stage_server *x)
 {
     struct stage *s = &w->stage;

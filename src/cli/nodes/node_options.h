@@ -135,8 +135,8 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 0.5, 86400),                   \
         "time without a message after which a process counts as dead; each process "     \
         "sends a "                                                                       \
-        "heartbeat every second, or at least three in this time. With --replicas 2 or "  \
-        "more, servers have 0.75 s unless this option is given"
+        "heartbeat every second, or at least three in this time. Servers with "          \
+        "--replicas 2 or more have 0.75 s unless this option is given"
 
 #define CLUSTER_REPLICAS_OPTION                                                          \
     "replicas", U64_AT(replicas, "R", "1", 1, CHAINS_MAX_REPLICAS),                      \

@@ -127,7 +127,7 @@ static void test_two_reports(void **state)
     world_close(&w);
 }
 
-// The target of a fill reports again and again that it has got nothing: the fill is given up.
+// The target of a fill repeats the report that no bytes have arrived: the fill is given up.
 static void test_fill_without_bytes(void **state)
 {
     (void)state;

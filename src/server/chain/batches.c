@@ -15,7 +15,7 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// The common content of the record of a part. Its place has keys and values, or nothing.
+// This is the common content of the record of a part. A place has keys and values, or nothing.
 struct part_common {
     struct record_notes notes;
     uint64_t clock, examples;

@@ -16,16 +16,6 @@ enum { MS = 1000000 };
 
 static const uint32_t some[] = {0, 3, 6, 9, 12, 15}; // keys of six partitions
 
-static struct replicas *open_sync(uint32_t replicas, uint32_t members)
-{
-    static const struct shard_options plain;
-    struct replicas *w = replicas_open(1, replicas, members, 1, &plain);
-    replicas_make_spec(w, CONFIG_SYNC, 1);
-    replicas_make_table(w);
-    w->tables = 0;
-    return w;
-}
-
 static struct shard_table *table_on(const struct replicas *w, uint32_t server)
 {
     return w->servers[server].shard->tables[REPLICAS_TABLE];
@@ -83,7 +73,7 @@ static void test_batch(void **state)
 {
     (void)state;
     for (uint32_t replicas = 2; replicas <= 3; replicas++) {
-        struct replicas *w = open_sync(replicas, replicas);
+        struct replicas *w = replicas_open_with_mode(replicas, replicas, CONFIG_SYNC);
         send_half(w, 0, 1, 0, 0, 6, 3);
         REPLICAS_UNTIL(w, w->tables == 1);
         for (uint32_t i = 1; i < replicas; i++)
@@ -109,7 +99,7 @@ static void test_batch(void **state)
 static void test_answers_wait(void **state)
 {
     (void)state;
-    struct replicas *w = open_sync(2, 2);
+    struct replicas *w = replicas_open_with_mode(2, 2, CONFIG_SYNC);
     sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
     send_half(w, 0, 1, 0, 0, 0, 0);
     replicas_run(w, SECOND_NS);
@@ -125,7 +115,7 @@ static void test_promotion(void **state)
 {
     (void)state;
     for (uint32_t replicas = 2; replicas <= 3; replicas++) {
-        struct replicas *w = open_sync(replicas, replicas);
+        struct replicas *w = replicas_open_with_mode(replicas, replicas, CONFIG_SYNC);
         send_half(w, 0, 1, 0, 0, 6, 1);
         send_half(w, 0, 2, 0, 1, 6, 1);
         send_half(w, 0, 3, 1, 0, 6, 5);
@@ -150,7 +140,7 @@ static void test_promotion(void **state)
 static void test_owner_decides(void **state)
 {
     (void)state;
-    struct replicas *w = open_sync(2, 2);
+    struct replicas *w = replicas_open_with_mode(2, 2, CONFIG_SYNC);
     struct shard *s = w->servers[0].shard;
     s->o.max_bytes = 1;
     send_half(w, 0, 1, 0, 0, 6, 1);
@@ -171,7 +161,7 @@ static void test_owner_decides(void **state)
 static void test_fill(void **state)
 {
     (void)state;
-    struct replicas *w = open_sync(2, 1);
+    struct replicas *w = replicas_open_with_mode(2, 1, CONFIG_SYNC);
     send_half(w, 0, 1, 0, 0, 6, 1);
     REPLICAS_UNTIL(w, w->tables == 1);
     replicas_begin_fill(w, 0, 1);
@@ -190,7 +180,7 @@ static void test_fill(void **state)
 static void test_forgotten(void **state)
 {
     (void)state;
-    struct replicas *w = open_sync(2, 2);
+    struct replicas *w = replicas_open_with_mode(2, 2, CONFIG_SYNC);
     sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
     send_half(w, 0, 1, 0, 0, 6, 1);
     replicas_run(w, SECOND_NS);
@@ -263,20 +253,6 @@ static void test_same_bits(void **state)
     assert_memory_equal(without, with, sizeof(with));
 }
 
-static void count_once(struct replicas *w, uint32_t server, uint32_t key)
-{
-    const float value = 1;
-    const struct store_push p = {.op = STORE_GRADIENT,
-                                 .keys = &w->keys[key],
-                                 .n = 1,
-                                 .values = &value,
-                                 .rate = 1,
-                                 .pass = 1,
-                                 .scale = 1};
-    OK(store_push(table_on(w, server)->store, &p, NULL, &ok_e));
-    assert_true(replicas_value(w, server, key) == 0);
-}
-
 // The entry policies of two members have counted different batches. Keys still get rows on
 // both, or on neither.
 static void test_policies_differ(void **state)
@@ -292,8 +268,8 @@ static void test_policies_differ(void **state)
     replicas_make_table(w);
     w->tables = 0;
     replicas_run(w, SECOND_NS);
-    count_once(w, 0, some[0]);
-    count_once(w, 1, some[2]);
+    replicas_count_once(w, 0, some[0]);
+    replicas_count_once(w, 1, some[2]);
     for (uint64_t batch = 0; batch < 2; batch++) {
         send_values(w, 0, 2 * batch, batch, 0, 3, values);
         send_values(w, 0, 2 * batch + 1, batch, 1, 1, values);
@@ -309,7 +285,7 @@ static void test_policies_differ(void **state)
 static void test_damaged_records(void **state)
 {
     (void)state;
-    struct replicas *w = open_sync(2, 2);
+    struct replicas *w = replicas_open_with_mode(2, 2, CONFIG_SYNC);
     struct shard *s = w->servers[1].shard;
     uint64_t common[12] = {REPLICAS_SESSION, 7, 0, 0, REPLICAS_TABLE};
     uint32_t micro[2] = {0, SHARD_MICROS};

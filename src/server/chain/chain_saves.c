@@ -1,5 +1,5 @@
-// What saves need from chains: an answer about all partitions that this shard leads, and
-// records of days that end and of saves that were committed.
+// The part of chains that saves use: an answer about all partitions that this shard leads,
+// and records of days that end and of saves that were committed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/keys.h"
@@ -41,7 +41,7 @@ static bool leads(const struct shard *s, enum wire_space space, uint32_t p)
            roles_of(&s->roles, space, p) == ROLE_HERE;
 }
 
-// The common content of a record of a save.
+// A record of a save has this common content.
 struct published {
     uint64_t table, checksum;
 };

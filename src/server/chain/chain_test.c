@@ -518,22 +518,6 @@ static void test_places_without_keys(void **state)
     replicas_close(w);
 }
 
-static void count_once(struct replicas *w, uint32_t server, uint32_t key)
-{
-    const float value = 1;
-    struct store_push p = {.op = STORE_GRADIENT,
-                           .keys = &w->keys[key],
-                           .n = 1,
-                           .values = &value,
-                           .rate = 1,
-                           .pass = 1,
-                           .scale = 1};
-    struct err e;
-    struct store *store = shards_store(w->servers[server].shard, REPLICAS_TABLE);
-    assert_int_equal(store_push(store, &p, NULL, &e), 0);
-    assert_true(replicas_value(w, server, key) == 0);
-}
-
 // The entry policies of two members have counted different pushes, for example because the
 // primary has refused one. Keys still get rows on both, or on neither.
 static void test_policies_differ(void **state)
@@ -549,8 +533,8 @@ static void test_policies_differ(void **state)
     assert_int_equal(spec_make(&w->spec, REPLICAS_TABLE, &c, &e), 0);
     replicas_make_table(w);
     replicas_run(w, SECOND_NS);
-    count_once(w, 0, 0);
-    count_once(w, 1, 6);
+    replicas_count_once(w, 0, 0);
+    replicas_count_once(w, 1, 6);
     for (int i = 0; i < 2; i++) {
         struct replicas_op *push = replicas_add_op(w, false, keys, 3);
         REPLICAS_UNTIL(w, replicas_op_is_done(push));

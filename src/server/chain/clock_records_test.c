@@ -6,16 +6,6 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-static struct replicas *open_ssp(uint32_t replicas)
-{
-    static const struct shard_options plain;
-    struct replicas *w = replicas_open(1, replicas, replicas, 1, &plain);
-    replicas_make_spec(w, CONFIG_SSP, 1);
-    replicas_make_table(w);
-    w->tables = 0;
-    return w;
-}
-
 // Sends a tick to server 0, which leads all partitions.
 static void send_tick(struct replicas *w, uint64_t clock)
 {
@@ -53,7 +43,7 @@ static void test_ticks(void **state)
 {
     (void)state;
     for (uint32_t replicas = 2; replicas <= 3; replicas++) {
-        struct replicas *w = open_ssp(replicas);
+        struct replicas *w = replicas_open_with_mode(replicas, replicas, CONFIG_SSP);
         send_tick(w, 1);
         REPLICAS_UNTIL(w, w->tables == 1);
         for (uint32_t i = 0; i < replicas; i++)
@@ -76,7 +66,7 @@ static void test_ticks(void **state)
 static void test_steps(void **state)
 {
     (void)state;
-    struct replicas *w = open_ssp(2);
+    struct replicas *w = replicas_open_with_mode(2, 2, CONFIG_SSP);
     send_step(w, 5, 0);
     REPLICAS_UNTIL(w, w->tables == 1);
     assert_true(steps_on(w, 0) == 5 && steps_on(w, 1) == 5);
@@ -101,7 +91,7 @@ static void test_steps(void **state)
 static void test_promotion(void **state)
 {
     (void)state;
-    struct replicas *w = open_ssp(3);
+    struct replicas *w = replicas_open_with_mode(3, 3, CONFIG_SSP);
     sim_partition(w->sim, w->servers[1].v, w->servers[2].v, true);
     send_tick(w, 4);
     send_step(w, 6, 0);
@@ -117,7 +107,7 @@ static void test_promotion(void **state)
 static void test_damaged_records(void **state)
 {
     (void)state;
-    struct replicas *w = open_ssp(2);
+    struct replicas *w = replicas_open_with_mode(2, 2, CONFIG_SSP);
     struct shard *s = w->servers[1].shard;
     uint64_t x[4] = {REPLICAS_TABLE, REPLICAS_SESSION, 1, 1};
     struct channel_record r = {.kind = RECORD_TICK,

@@ -1,5 +1,5 @@
-// The primary's side of records: what was applied here is appended to the channels of the
-// partitions' next members. Room is reserved before anything is applied.
+// The primary's side of records: it appends each applied change to the channels of the
+// partitions' next members. It reserves the room before it applies the change.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

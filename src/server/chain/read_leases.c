@@ -289,7 +289,7 @@ void read_leases_find(struct shard *s, enum wire_space space, const struct keys 
 {
     struct chain *c = s->chain;
     // s->now may be older than the request: if the process is stopped between reading the
-    // clock and reading the messages, another loop may have taken over meanwhile.
+    // clock and reading the messages, another loop may have taken over during this stop.
     uint64_t quiet = 0, now = bug_in(s->o.member.bugs, WITHOUT_FRESH_CLOCK)
                                   ? s->now
                                   : van_now(s->van);

@@ -14,7 +14,8 @@ struct sync_group;
 struct sync_scratch;
 
 // The owner's decisions about a batch at a backup: for each of the partition's n keys, in
-// ascending order, whether it has a row (store_push.has_row). NULL: there are no decisions.
+// ascending order, whether it has a row (store_push.has_row). A NULL pointer means that
+// there are no decisions.
 struct sync_decided {
     const uint8_t *has_row;
     size_t n;

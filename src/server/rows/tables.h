@@ -74,7 +74,7 @@ static inline struct sync_group *sync_first(const struct shard_table *t)
     return t->sync_empty ? t->sync.next : (struct sync_group *)&t->sync;
 }
 
-// With replicas: says in all tables of the space whether this shard leads a partition.
+// Says in all tables of the space whether this shard leads a partition that has replicas.
 void tables_lead(const struct shard *s, enum wire_space space, uint32_t partition,
                  bool leads);
 // Called when the roster has changed, because this shard may own new partitions.
