@@ -11,8 +11,12 @@
 static void on_roster(void *ctx, const struct roster *r, uint64_t now)
 {
     struct client *c = ctx;
-    if (r->epoch == 0 || r->epoch == c->epoch)
+    if (r->epoch == 0)
         return;
+    if (r->epoch == c->epoch) {
+        slice_let_all_dead_be(c);
+        return;
+    }
     c->stale = placement_update(c) != 0;
     c->next_due = now;
     if (!c->stale)

@@ -401,6 +401,16 @@ static void let_dead_be(struct request *r)
     }
 }
 
+// A drained server leaves after its last partition has moved, so the epoch stays the same.
+void slice_let_all_dead_be(struct client *c)
+{
+    for (struct request *r = c->first, *next; r != NULL; r = next) {
+        next = r->behind;
+        if (r->state == REQUEST_OPEN && r->kind->lets_dead_be)
+            let_dead_be(r);
+    }
+}
+
 void slice_replace_all(struct client *c, uint64_t now)
 {
     for (struct request *r = c->first, *next; r != NULL; r = next) {

@@ -557,6 +557,24 @@ static void test_dead_need_not_answer(void **state)
     fake_close(c);
 }
 
+// A drained server leaves in the epoch in which it leads nothing any more.
+static void test_one_that_left_need_not_answer(void **state)
+{
+    (void)state;
+    struct cluster *c = fake_open(2, 9, NULL);
+    struct err e = {0};
+    c->servers[1].mute = true;
+    client_ts ts = client_save_end(c->client, 5, false, 0, &e);
+    fake_step(c, 100 * MS);
+    for (uint32_t p = 0; p < PARTITIONS; p++)
+        fake_move(c, p, 0, p == PARTITIONS - 1);
+    fake_step(c, 100 * MS);
+    assert_false(client_done(c->client, ts, &(int){0}, &e));
+    fake_die(c, 1);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
+    fake_close(c);
+}
+
 // A request that begins after the cluster's end fails with the cluster's code, like the
 // requests that were in flight. So a worker's exit code tells whether the worker was
 // stopped or the cluster failed.
@@ -599,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_over_and_idle),
         cmocka_unit_test(test_asked_after_the_end),
         cmocka_unit_test(test_dead_need_not_answer),
+        cmocka_unit_test(test_one_that_left_need_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

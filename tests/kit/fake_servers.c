@@ -51,7 +51,7 @@ static void make_roster(struct cluster *c, struct buf *nodes, struct buf *owners
         assert_int_equal(buf_add(owners, c->owners, sizeof(c->owners)), 0);
     *ret = (struct msg_roster){
         .epoch = c->epoch,
-        .version = c->epoch,
+        .version = c->epoch + c->deaths,
         .partition_bits = BITS,
         .replicas = 1,
         .servers = c->n_servers,
@@ -84,7 +84,8 @@ static void scheduler_on_message(void *ctx, van_link link, struct van_message *m
         van_send(c->scheduler, link, MSG_JOINED, m->request, &j, NULL);
         c->member = link;
         send_roster(c, c->scheduler, link, 0);
-    } else if (m->type == MSG_ROSTER_WANTED && m->m->roster_wanted.version < c->epoch) {
+    } else if (m->type == MSG_ROSTER_WANTED &&
+               m->m->roster_wanted.version < c->epoch + c->deaths) {
         send_roster(c, c->scheduler, link, m->request);
     } else if (m->type == MSG_HOLD) {
         const bool on = m->m->hold.on != 0 && !c->handing_over;
@@ -111,6 +112,13 @@ void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell
     c->epoch++;
     if (tell)
         send_roster(c, c->scheduler, c->member, 0);
+}
+
+void fake_die(struct cluster *c, uint32_t server)
+{
+    c->servers[server].dead = true;
+    c->deaths++;
+    send_roster(c, c->scheduler, c->member, 0);
 }
 
 // ---------------------------------------------------------------- servers

@@ -50,6 +50,7 @@ struct cluster {
     struct server servers[MAX_SERVERS];
     uint32_t owners[PARTITIONS];
     uint64_t epoch;
+    uint64_t deaths;   // servers that died or left without a new epoch
     bool handing_over; // the scheduler does not keep the placement yet
     bool held;         // the client has asked the scheduler to hold the placement
     uint32_t holds;    // number of times that the client has asked to hold the placement
@@ -69,6 +70,8 @@ size_t fake_key(const struct cluster *c, uint64_t key);
 uint64_t fake_never(void *ctx, uint64_t now);
 // Moves a partition to another server; if `tell`, the client gets the new roster.
 void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell);
+// Tells the client that a server has died or left, in a roster of the same epoch.
+void fake_die(struct cluster *c, uint32_t server);
 void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
                  const char *what);
 bool fake_run_until(struct cluster *c, bool (*over)(struct cluster *c), uint64_t ns);
