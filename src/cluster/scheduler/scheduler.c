@@ -357,7 +357,7 @@ void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t
     if (n != NULL && ours && m->version > n->roster_version &&
         m->version <= s->roster.version) {
         n->roster_version = m->version;
-        scheduler_members_out(s, n);
+        s->moving.out_acked = true;
     }
     // A message without a request number only acknowledges a roster.
     if (request != 0 || !ours || m->version < s->roster.version)
@@ -488,6 +488,7 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     take_out_links(s);
     uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
     next = clock_earlier(next, scheduler_forget_guests(s));
+    scheduler_members_out(s);
     // scheduler_end_tick comes first, because the later calls depend on the phase, which
     // it may change.
     next = clock_earlier(next, scheduler_end_tick(s));

@@ -449,15 +449,21 @@ void scheduler_member_out_serve(struct scheduler *s, struct sched_node *n,
 }
 
 // Takes a member out of a chain if a report about it can be carried out, because the primary
-// has acknowledged a roster. Returns its id, or 0.
-static uint32_t take_out_reported(struct scheduler *s, const struct sched_node *primary,
-                                  int space, uint32_t partition)
+// has acknowledged a roster and is connected. Returns its id, or 0.
+static uint32_t take_out_reported(struct scheduler *s, int space, uint32_t partition)
 {
     struct retry *r = &s->moving.retries[space][partition];
     uint32_t id = r->out;
-    if (s->roster.owners[space][partition] != primary->n.id || !is_reported(s, r) ||
-        primary->roster_version < r->out_version)
+    if (!is_reported(s, r))
         return 0;
+    const struct sched_node *primary =
+        scheduler_node_of(s, s->roster.owners[space][partition]);
+    if (primary == NULL || primary->roster_version < r->out_version)
+        return 0;
+    if (primary->link == 0) {
+        s->moving.out_acked = true; // it may connect again
+        return 0;
+    }
     r->out = 0;
     if (id == primary->n.id ||
         !roster_is_member(&s->roster, (enum wire_space)space, partition, id))
@@ -484,18 +490,34 @@ static void tell_out(struct scheduler *s, const struct sched_node *out, uint64_t
     s->moving.since_plan = s->moving.bytes_since_plan = 0;
 }
 
-void scheduler_members_out(struct scheduler *s, const struct sched_node *primary)
+void scheduler_reports_again(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    if (m->out_version == 0 || m->retries[0] == NULL)
+        return;
+    m->out_version = s->roster.version + 1;
+    for (int space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++) {
+            struct retry *r = &m->retries[space][p];
+            r->out_version = m->out_version;
+            s->changed |= is_reported(s, r);
+        }
+}
+
+void scheduler_members_out(struct scheduler *s)
 {
     struct moving *m = &s->moving;
     struct sched_node *full = NULL;
     bool any = false;
-    if (m->out_version == 0 || s->phase != SCHEDULER_RUNNING || m->retries[0] == NULL)
+    if (!m->out_acked || m->out_version == 0 || s->phase != SCHEDULER_RUNNING ||
+        m->retries[0] == NULL)
         return;
+    m->out_acked = false;
     for (uint32_t i = 0; i < s->n_nodes; i++)
         s->nodes[i].outs = 0;
     for (int space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < roster_partitions(&s->roster); p++) {
-            uint32_t id = take_out_reported(s, primary, space, p);
+            uint32_t id = take_out_reported(s, space, p);
             struct sched_node *out = id != 0 ? scheduler_node_of(s, id) : NULL;
             if (out == NULL)
                 continue;

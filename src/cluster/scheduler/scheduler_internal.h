@@ -167,7 +167,8 @@ struct moving {
     uint64_t shorter;
     uint64_t done, failed;
     uint64_t dropped; // number of times that a member left a chain because it fell behind
-    uint64_t out_version;       // the newest retry.out_version; 0: there was no report
+    uint64_t out_version; // the newest retry.out_version; 0: there was no report
+    bool out_acked; // a node has acknowledged a roster: a report may be carried out now
     char out_why[ERR_TEXT_MAX]; // the reason in the last report
     // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
@@ -494,9 +495,12 @@ uint32_t scheduler_chain_fills(const struct scheduler *s, int space, uint32_t pa
 void scheduler_chains_settle(struct scheduler *s);
 // Appends the target of a move to the chain of its partition. The caller begins an epoch.
 void scheduler_chain_append(struct scheduler *s, const struct move *x);
-// Takes members out of the chains of a primary, if they were reported and the primary has
-// acknowledged a roster since.
-void scheduler_members_out(struct scheduler *s, const struct sched_node *primary);
+// Takes members out of chains, if they were reported and the primary has acknowledged a
+// roster since.
+void scheduler_members_out(struct scheduler *s);
+// The scheduler was stopped, and may read messages of primaries that have died since: a
+// report is carried out only when the primary has acknowledged another roster.
+void scheduler_reports_again(struct scheduler *s);
 // Removes a server that has died or left from all chains with other members.
 void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n);
 // Returns whether a node is in the chain of a partition; whether it is the only member.

@@ -2,6 +2,8 @@
 // it be filled again. See kit/chained.h.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include "kit/chained.h"
 #include "kit/test.h"
 
@@ -76,6 +78,61 @@ static void test_primary_of_report_dies(void **state)
         assert_int_equal(w.s->phase, SCHEDULER_RUNNING);
         world_close(&w);
     }
+}
+
+// Lets time pass until a server has the roster that it must acknowledge before a report is
+// carried out.
+static void run_until_asked(const struct actor *primary)
+{
+    for (int i = 0; i < 1000 && (w.s->moving.out_version == 0 ||
+                                 member_roster(primary->m)->version <
+                                     w.s->moving.out_version);
+         i++)
+        chained_run(MILLIS / 10);
+    assert_true(w.s->moving.out_version != 0);
+    assert_int_equal(w.s->moving.dropped, 0);
+}
+
+// The primary acknowledges the roster, and dies while the scheduler is stopped: the
+// acknowledgement, which the scheduler reads later, does not count.
+static void test_primary_of_report_acknowledges_and_dies(void **state)
+{
+    (void)state;
+    for (uint64_t lag = 0; lag <= 2; lag++) {
+        chained_open(2, 2);
+        struct actor *a = &w.actors[0], *b = &w.actors[1];
+        uint32_t id = member_id(b->m);
+        assert_true(chained_tell_out(b, id, TUG_EIO, NULL) > 0);
+        run_until_asked(a);
+        sim_stop(w.sim, w.v, sim_now(w.sim) + 800 * MILLIS, lag * MILLIS);
+        chained_run(200 * MILLIS);
+        world_crash(a);
+        (void)chained_report_out(b, id, TUG_EIO);
+        chained_run(30 * SECONDS);
+        assert_int_equal(w.s->phase, SCHEDULER_RUNNING);
+        assert_int_equal(chained_leads(0, id), CHAINED_PARTITIONS);
+        world_close(&w);
+    }
+}
+
+// The primary dies when the member has left, and before the primary knows that: the run ends,
+// because the primary may have acknowledged updates alone.
+static void test_primary_alone_dies(void **state)
+{
+    (void)state;
+    chained_open(2, 2);
+    struct actor *a = &w.actors[0], *b = &w.actors[1];
+    chained.out = member_id(b->m);
+    assert_true(chained_tell_out(b, member_id(b->m), TUG_EIO, NULL) > 0);
+    run_until_asked(a);
+    while (w.s->moving.dropped == 0)
+        chained_run(MILLIS / 10);
+    world_crash(a);
+    chained_run(5 * SECONDS);
+    assert_int_equal(w.s->end.code, TUG_EIO);
+    assert_non_null(strstr(w.s->end.text, "server 0 (a:10) was lost with partitions "));
+    assert_non_null(strstr(w.s->end.text, " which have no other replica"));
+    world_close(&w);
 }
 
 // The primary reports the last member, which is not its next one: it needs its lease. The
@@ -200,6 +257,8 @@ int main(void)
         cmocka_unit_test(test_member_out),
         cmocka_unit_test(test_fill_stopped),
         cmocka_unit_test(test_primary_of_report_dies),
+        cmocka_unit_test(test_primary_of_report_acknowledges_and_dies),
+        cmocka_unit_test(test_primary_alone_dies),
         cmocka_unit_test(test_primary_reports),
         cmocka_unit_test(test_two_reports),
         cmocka_unit_test(test_fill_without_bytes),

@@ -338,4 +338,6 @@ void scheduler_forgive_silence(struct scheduler *s)
             s->nodes[i].closed_at = move_up(s->nodes[i].closed_at, more, s->now);
     if (s->rejoin_until > s->due)
         s->rejoin_until += late;
+    if (!mute)
+        scheduler_reports_again(s);
 }
