@@ -456,8 +456,8 @@ static uint32_t take_out_reported(struct scheduler *s, int space, uint32_t parti
     uint32_t id = r->out;
     if (!is_reported(s, r))
         return 0;
-    const struct sched_node *primary =
-        scheduler_node_of(s, s->roster.owners[space][partition]);
+    const struct sched_node *primary = scheduler_node_of(
+        s, s->roster.owners[space][partition]);
     if (primary == NULL || primary->roster_version < r->out_version)
         return 0;
     if (primary->link == 0) {

@@ -84,9 +84,9 @@ static void test_primary_of_report_dies(void **state)
 // carried out.
 static void run_until_asked(const struct actor *primary)
 {
-    for (int i = 0; i < 1000 && (w.s->moving.out_version == 0 ||
-                                 member_roster(primary->m)->version <
-                                     w.s->moving.out_version);
+    for (int i = 0;
+         i < 1000 && (w.s->moving.out_version == 0 ||
+                      member_roster(primary->m)->version < w.s->moving.out_version);
          i++)
         chained_run(MILLIS / 10);
     assert_true(w.s->moving.out_version != 0);

@@ -23,6 +23,13 @@ static struct chain_inlet *inlet_of(struct replicas *w, uint32_t server, uint32_
     return x;
 }
 
+static void ask_anew(struct chain_inlet *x)
+{
+    inlet_begin(&x->i, 0);
+    x->anew = x->told = true;
+    x->number++;
+}
+
 // A push waits in the channel from server 0 to server 1, and arrives with one wrong bit in
 // byte `at` of its record.
 static void damage(struct replicas *w, size_t at)
@@ -56,7 +63,12 @@ static void test_damaged_channel(void **state)
     for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
         struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
         replicas_run(w, SECOND_NS);
+        const struct chain_inlet *x = inlet_of(w, 1, 0);
+        uint32_t number = x->number;
         damage(w, at[i]);
+        REPLICAS_UNTIL(w, !x->anew);
+        assert_true(x->number >=
+                    number + 2); // an answer to an earlier request is ignored
         REPLICAS_UNTIL(w, w->out != 0);
         assert_int_equal(w->out, replicas_id(1));
         assert_int_equal(w->out_chains, WIRE_SPACES * REPLICAS_PARTITIONS);
@@ -102,8 +114,7 @@ static void test_begins_anew(void **state)
                 continue;
             uint32_t server = 1 + (uint32_t)replicas_draw(w, replicas - 1);
             struct chain_inlet *x = inlet_of(w, server, server - 1);
-            inlet_begin(&x->i, 0);
-            x->anew = x->told = true;
+            ask_anew(x);
             anew++;
         }
         sim_set_faults(w->sim, 0, 0, 0, 0);
@@ -117,6 +128,39 @@ static void test_begins_anew(void **state)
         replicas_close(w);
     }
     assert_true(anew > 100);
+}
+
+// A channel begins anew before its receiver has taken the record of a table: the worker gets
+// the answer that the table was made only when the receiver has made it.
+static void test_table_waits(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct replicas *w = replicas_open_with_table(seed, 2, 2, 1);
+        struct shard *to = w->servers[1].shard;
+        struct chain_inlet *x = inlet_of(w, 1, 0);
+        uint32_t other = REPLICAS_TABLE + 1;
+        replicas_run(w, SECOND_NS);
+        uint32_t tables = w->tables;
+        sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+        w->spec.id = other;
+        replicas_send_table(w, 0);
+        replicas_run(w, SECOND_NS);
+        assert_non_null(w->servers[0].shard->tables[other]);
+        assert_null(to->tables[other]);
+        assert_int_equal(w->tables, tables);
+        ask_anew(x);
+        sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
+        for (int i = 0; i < 1000 && x->told; i++)
+            replicas_run(w, SECOND_NS / 100000);
+        assert_false(x->told);
+        sim_stop(w->sim, w->servers[1].v, sim_now(w->sim) + SECOND_NS, 0);
+        replicas_run(w, SECOND_NS / 2);
+        assert_int_equal(w->tables, tables);
+        REPLICAS_UNTIL(w, w->tables == tables + 1);
+        assert_non_null(to->tables[other]);
+        replicas_close(w);
+    }
 }
 
 // A push is refused if a receiver would refuse its record.
@@ -143,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_channel),
         cmocka_unit_test(test_begins_anew),
+        cmocka_unit_test(test_table_waits),
         cmocka_unit_test(test_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,12 +88,13 @@ struct chain_inlet {
     struct chain_place **acks;
     uint32_t n_acks, max_acks;
     bool all;
-    bool told;       // the next request has something new
-    bool anew;       // the channel begins anew: the next answer says at which byte
-    uint32_t number; // how often it was asked to begin anew; a part of requests' numbers
-    bool passes;     // scratch: places of the record have next members
-    bool behind;     // the first record could not be applied
-    uint64_t due;    // time of the next request
+    bool told; // the next request has something new
+    bool anew; // the channel begins anew: the next answer says at which byte
+    uint32_t
+        number; // grows when it begins anew, and is asked to; a part of requests' numbers
+    bool passes;  // scratch: places of the record have next members
+    bool behind;  // the first record could not be applied
+    uint64_t due; // time of the next request
     // Time at which to try the first record again; VAN_NEVER: it need not be tried before
     // something else happens.
     uint64_t try_at;

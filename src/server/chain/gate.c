@@ -126,6 +126,16 @@ bool gate_take(struct gate *g, van_link *ret_link, uint64_t *ret_request)
     return true;
 }
 
+void gate_raise(struct gate *g, uint64_t what, uint64_t least)
+{
+    for (struct gate_answer *x = g->first; x != NULL; x = x->next)
+        for (uint32_t i = 0; i < x->n; i++)
+            if (x->needs[i].what == what && x->needs[i].least < least) {
+                x->needs[i].least = least;
+                x->met = x->met < i ? x->met : i;
+            }
+}
+
 void gate_drop_link(struct gate *g, van_link link)
 {
     for (struct gate_answer **at = &g->first; *at != NULL;)

@@ -22,7 +22,7 @@ struct gate {
     struct budget *budget;             // counts their memory; may be NULL
 };
 
-// Returns whether the need is met. A need that was met stays met.
+// Returns whether the need is met. A need that was met stays met, except by gate_raise.
 typedef bool (*gate_done_fn)(void *ctx, const struct gate_need *x);
 
 void gate_open(struct gate *g, struct budget *b);
@@ -39,6 +39,8 @@ void gate_send(struct gate *g, struct van *v, gate_done_fn done, void *ctx);
 // Removes the oldest answer without sending it, and returns its link and request in
 // *ret_link and *ret_request. Returns false if no answer waits.
 bool gate_take(struct gate *g, van_link *ret_link, uint64_t *ret_request);
+// Raises the needs of this `what` to `least`: the count stands for something else now.
+void gate_raise(struct gate *g, uint64_t what, uint64_t least);
 void gate_drop_link(struct gate *g, van_link link);
 
 #endif

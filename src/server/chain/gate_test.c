@@ -137,6 +137,16 @@ static void send_some(struct gate *g)
     assert_int_equal(n, play.n_sent);
 }
 
+static void raise_needs(struct gate *g)
+{
+    uint64_t c = draw(CHANNELS), least = play.done[c] + draw(50);
+    gate_raise(g, c, least);
+    for (uint32_t i = 0; i < n_waits; i++)
+        for (uint32_t k = 0; k < waits[i].n; k++)
+            if (waits[i].needs[k].what == c && waits[i].needs[k].least < least)
+                waits[i].needs[k].least = least;
+}
+
 static void drop_link(struct gate *g)
 {
     van_link link = 1 + (van_link)draw(LINKS);
@@ -172,8 +182,10 @@ static void test_random_answers(void **state)
         uint64_t what = draw(100);
         if (what < 50)
             hold_one(&g, i);
-        else if (what < 95)
+        else if (what < 92)
             send_some(&g);
+        else if (what < 95)
+            raise_needs(&g);
         else if (what < 97)
             drop_link(&g);
         else

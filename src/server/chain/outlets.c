@@ -207,6 +207,8 @@ static int begin_anew(struct shard *s, struct chain_outlet *o)
     }
     outlet_drop(&o->o, end);
     o->used = end;
+    // Answers about tables wait for what was appended again.
+    gate_raise(&s->chain->gate, NEEDS_NODE | o->node, outlet_end(&o->o));
     o->moved_at = s->now;
     return 0;
 }
