@@ -74,6 +74,9 @@ static void take_answer(struct heartbeat *h, const struct van_message *m, uint64
     if (m->type == MSG_HEARTBEAT_OK) {
         h->returns = m->m->heartbeat_ok.returns != 0;
         set_pace(h, m->m->heartbeat_ok.every_ms);
+        // The first heartbeat was sent before the pace was known, and the scheduler may wait
+        // less than the usual second for the next one.
+        h->next = clock_earlier(h->next, now + h->every);
     }
     if (m->type == MSG_HEARTBEAT_OK && !m->m->heartbeat_ok.known && h->lost != NULL)
         atomic_store(h->lost, true);
