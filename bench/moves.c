@@ -277,12 +277,12 @@ static void print_loaded(struct moves_bench *x)
 static int measure_under_load(struct moves_bench *x, struct err *e)
 {
     const struct bench_options *o = &x->bench->o;
-    const struct bench_moves_plan plan = {(uint32_t)o->servers,
-                                          (uint32_t)o->workers,
-                                          ROSTER_PARTITION_BITS,
-                                          o->keys,
-                                          NARROW,
-                                          true};
+    const struct bench_moves_plan plan = {.servers = (uint32_t)o->servers,
+                                          .workers = (uint32_t)o->workers,
+                                          .bits = ROSTER_PARTITION_BITS,
+                                          .keys = o->keys,
+                                          .floats = NARROW,
+                                          .loaded = true};
     for (int i = 0; i < ROUNDS; i++)
         TRY(with_cluster(x, &plan, join_under_load, e));
     print_loaded(x);

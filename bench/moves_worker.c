@@ -130,6 +130,7 @@ static int rest(struct worker *w, struct err *e)
     while (!atomic_load(&w->m->stop)) {
         struct timespec moment = {.tv_nsec = 1000000};
         TRY(client_poll(w->client, e));
+        TRY(bench_order_obey(w->m, w->client, TABLE, w->values, e));
         nanosleep(&moment, NULL);
     }
     return 0;
@@ -142,7 +143,8 @@ static int work(struct worker *w, struct err *e)
     TRY(make_table(w, e));
     TRY(fill(w, e));
     atomic_fetch_add(&w->m->filled, 1);
-    TRY(w->m->plan.loaded ? load(w, e) : rest(w, e));
+    bool obeys = w->m->plan.obeys && w->rank + 1 == w->b->workers;
+    TRY(w->m->plan.loaded && !obeys ? load(w, e) : rest(w, e));
     return client_leave(w->client, NULL, e);
 }
 

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/saves/roots.h"
 #include "server/server.h"
 
 enum { END_SECONDS = 10 };
@@ -25,6 +26,19 @@ static void wait_for(sem_t *posted)
         ; // a signal has interrupted the wait
 }
 
+static int serve(struct bench_nodes *b, struct node *n, struct err *e)
+{
+    struct server_options o = {.node = n, .loops = 1};
+    struct roots *roots = NULL;
+    struct roots_options ro = {.save = b->save_root};
+    if (b->save_root != NULL)
+        TRY(roots_open(&roots, &ro, e));
+    o.roots = roots;
+    int rc = server_run(&o, e);
+    roots_close(roots);
+    return rc;
+}
+
 static int be(struct bench_nodes *b, enum wire_role role, bool late, struct err *e)
 {
     wait_for(late ? &b->shared->late : &b->shared->listening);
@@ -36,9 +50,8 @@ static int be(struct bench_nodes *b, enum wire_role role, bool late, struct err 
     TRY(node_open(&n, &o, e));
     // A server's heartbeat is started by server_run.
     int rc = role == WIRE_SERVER ? 0 : node_heartbeat(&n, NULL, e);
-    struct server_options so = {.node = &n, .loops = 1};
     if (rc == 0)
-        rc = role == WIRE_SERVER ? server_run(&so, e) : b->work(b, &n, e);
+        rc = role == WIRE_SERVER ? serve(b, &n, e) : b->work(b, &n, e);
     node_close(&n);
     return rc;
 }
@@ -151,6 +164,15 @@ double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n)
             all += (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
     }
     return all;
+}
+
+uint32_t bench_nodes_id(const struct bench_nodes *b, uint32_t i)
+{
+    const struct roster *r = scheduler_roster(b->scheduler);
+    for (uint32_t k = 0; k < r->n_nodes; k++)
+        if (r->nodes[k].pid == (uint32_t)b->pids[i])
+            return r->nodes[k].id;
+    return 0;
 }
 
 void bench_nodes_kill(const struct bench_nodes *b, uint32_t i)

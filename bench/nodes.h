@@ -30,7 +30,8 @@ struct bench_nodes {
     const struct bench_options *o;
     uint32_t servers, workers, late_servers;
     uint32_t partition_bits;
-    uint32_t replicas; // 0: 1
+    uint32_t replicas;     // 0: 1
+    const char *save_root; // the directory below which servers write saves; NULL: none
     // Runs a worker. All workers call it at the same time.
     int (*work)(struct bench_nodes *b, struct node *n, struct err *e);
     struct bench_shared *shared;
@@ -58,6 +59,8 @@ int bench_nodes_run(struct bench_nodes *b, double seconds, struct err *e);
 // Returns the CPU seconds that processes [first, first + n) have used, in the order in which
 // they were started: servers, workers, servers that join late.
 double bench_nodes_cpu(const struct bench_nodes *b, uint32_t first, uint32_t n);
+// Returns the id of a process's node, by its place in this order; 0 if it has not joined.
+uint32_t bench_nodes_id(const struct bench_nodes *b, uint32_t i);
 // Kills a process (SIGKILL), by its place in this order.
 void bench_nodes_kill(const struct bench_nodes *b, uint32_t i);
 // Ends what is open, and waits for all processes; with kill_now they are killed at once.

@@ -1,5 +1,6 @@
-// tug bench replicas: how long pushes wait after the death of a server, and how much CPU
-// time servers need for a push and a pull with two replicas, compared with one.
+// tug bench replicas: how long pushes wait after the death of a server, what a save costs
+// pushes, and how much CPU time servers need for a push and a pull with two replicas,
+// compared with one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -8,23 +9,54 @@
 #include "base/alloc.h"
 #include "bench/moves.h"
 
-enum { DEATHS = 20, PAIRS = 5, FLOATS = 16, KEYS = 200000, SERVERS = 3 };
+enum { DEATHS = 20, PAIRS = 5, SAVES = 7, FLOATS = 16, SERVERS = 3 };
+enum { FEW_KEYS = 200000, MANY_KEYS = 2000000 }; // of the tables; the large one is saved
+enum { PARTITIONS = 1 << ROSTER_PARTITION_BITS };
 #define PATIENCE 60.0
 // The goals, which are printed beside the figures.
 #define GOAL_P50 0.8
 #define GOAL_P99 2.0
 #define GOAL_PUSH 2.4
 #define GOAL_PULL 1.0
+#define GOAL_SAVING 0.9
 
 struct replicas_bench {
     struct bench *bench;
     struct bench_nodes nodes;
     struct bench_moves *m;
     bool over;
-    double waits[DEATHS * BENCH_MOVES_WORKERS];
+    char dir[FILE_PATH_MAX]; // for saves; "": none
+    uint64_t keys;           // number of keys of the table
+    double waits[DEATHS * PARTITIONS];
     size_t n_waits;
     double cpu[2]; // CPU seconds of all servers for a push, and for a pull
+    // The rate of pushes, during each save and between saves.
+    double during[SAVES], between[SAVES + 1], seconds[SAVES];
 };
+
+static bool has_replicas(const struct roster *r, uint32_t replicas)
+{
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    for (uint32_t space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p >> r->partition_bits == 0; p++)
+            if (roster_chain(r, (enum wire_space)space, p, chain) < replicas)
+                return false;
+    return true;
+}
+
+// Waits until the workers have filled the table, and all partitions have their replicas.
+static int fill(struct replicas_bench *x, uint32_t replicas, struct err *e)
+{
+    double until = clock_seconds() + PATIENCE;
+    TRY(bench_moves_fill(&x->nodes, PATIENCE, e));
+    while (!has_replicas(scheduler_roster(x->nodes.scheduler), replicas)) {
+        if (clock_seconds() > until)
+            return err_set(e, TUG_EIO, "the partitions lack replicas after %.0f s",
+                           PATIENCE);
+        TRY(bench_nodes_run(&x->nodes, 0.001, e));
+    }
+    return 0;
+}
 
 // Runs `act` on a cluster whose table has been filled.
 static int with_cluster(struct replicas_bench *x, uint32_t replicas,
@@ -35,22 +67,24 @@ static int with_cluster(struct replicas_bench *x, uint32_t replicas,
     x->over = false;
     x->nodes = (struct bench_nodes){.o = o,
                                     .servers = SERVERS,
-                                    .workers = (uint32_t)o->workers,
+                                    .workers = (uint32_t)o->workers + 1,
                                     .replicas = replicas,
                                     .partition_bits = ROSTER_PARTITION_BITS,
+                                    .save_root = x->dir[0] != '\0' ? x->dir : NULL,
                                     .work = bench_moves_worker};
     TRY(bench_share(&x->nodes.shared, sizeof(*x->m), e));
     x->m = (struct bench_moves *)x->nodes.shared;
     x->m->plan = (struct bench_moves_plan){.servers = SERVERS,
                                            .workers = x->nodes.workers,
                                            .bits = ROSTER_PARTITION_BITS,
-                                           .keys = KEYS,
+                                           .keys = x->keys,
                                            .floats = FLOATS,
-                                           .loaded = true};
+                                           .loaded = true,
+                                           .obeys = true};
     atomic_store(&x->m->load, BENCH_LOAD_PUSHES);
     int rc = bench_nodes_open(&x->nodes, e);
     if (rc == 0)
-        rc = bench_moves_fill(&x->nodes, PATIENCE, e);
+        rc = fill(x, replicas, e);
     if (rc == 0)
         rc = act(x, e);
     atomic_store(&x->m->stop, true);
@@ -64,53 +98,133 @@ static int with_cluster(struct replicas_bench *x, uint32_t replicas,
 
 // ---------------------------------------------------------------- a death
 
-// Returns when the first push of a worker that was sent after `since` had ended; 0: none
-// has ended yet. A push has keys of nearly all partitions.
-static double first_after(const struct replicas_bench *x, uint32_t worker, double since)
+// Sets the keys of an order: one of each sparse partition that a node leads.
+static void choose_keys(struct replicas_bench *x, uint32_t node)
 {
-    unsigned n = atomic_load(&x->m->n[worker]);
-    const struct bench_seen *all = x->m->seen[worker];
-    for (unsigned i = 0; i < n; i++)
-        if (all[i].ended - all[i].took > since)
-            return all[i].ended;
-    return 0;
+    const struct roster *r = scheduler_roster(x->nodes.scheduler);
+    struct bench_orders *o = &x->m->orders;
+    bool has[PARTITIONS] = {false};
+    o->n = 0;
+    for (uint64_t i = 0; i < x->keys; i++) {
+        uint64_t key = bench_moves_key(i);
+        uint32_t at = roster_partition(r->partition_bits, WIRE_SPACE_SPARSE, key);
+        if (has[at] || r->owners[WIRE_SPACE_SPARSE][at] != node)
+            continue;
+        has[at] = true;
+        o->keys[o->n++] = key;
+    }
 }
 
+// Kills a server under load. From then on one worker pushes a key of each partition that
+// this server led.
 static int kill_one(struct replicas_bench *x, struct err *e)
 {
+    const struct bench_orders *o = &x->m->orders;
     TRY(bench_nodes_run(&x->nodes, x->bench->o.seconds, e));
-    double killed = clock_seconds(), until = killed + PATIENCE;
+    choose_keys(x, bench_nodes_id(&x->nodes, 0));
+    if (o->n == 0)
+        return err_set(e, TUG_EIO, "the server to kill leads no partition");
+    double killed = clock_seconds();
     bench_nodes_kill(&x->nodes, 0);
-    for (uint32_t i = 0; i < x->nodes.workers; i++) {
-        double ended;
-        while ((ended = first_after(x, i, killed)) == 0) {
-            if (clock_seconds() > until)
-                return err_set(e, TUG_EIO,
-                               "no push was acknowledged within %.0f s after the death "
-                               "of a server",
-                               PATIENCE);
-            TRY(bench_nodes_run(&x->nodes, 0.005, e));
-        }
-        x->waits[x->n_waits++] = ended - killed;
-    }
+    bench_order(&x->nodes, BENCH_ORDER_PUSH_EACH);
+    TRY(bench_order_wait(&x->nodes, PATIENCE, e));
+    for (uint32_t i = 0; i < o->n; i++)
+        x->waits[x->n_waits++] = o->acknowledged[i] - killed;
     return 0;
 }
 
 static int measure_deaths(struct replicas_bench *x, struct err *e)
 {
     json_t *f = bench_group(x->bench->figures, "death");
+    x->keys = FEW_KEYS;
     for (int i = 0; i < DEATHS; i++)
         TRY(with_cluster(x, 2, kill_one, e));
     bench_count(f, "deaths", DEATHS);
+    bench_count(f, "partitions", x->n_waits);
     bench_set(f, "p50_s", bench_quantile(x->waits, x->n_waits, 0.5));
     bench_set(f, "p99_s", bench_quantile(x->waits, x->n_waits, 0.99));
+    bench_set(f, "longest_s", x->waits[x->n_waits - 1]);
     bench_set(f, "goal_p50_s", GOAL_P50);
     bench_set(f, "goal_p99_s", GOAL_P99);
     bench_print(x->bench, f,
                 "{deaths:.0} times one of three servers is killed (kill -9), 2 replicas: "
-                "the next push is acknowledged after p50 {p50_s:.2} s (goal "
-                "{goal_p50_s:.1}), p99 {p99_s:.2} s (goal {goal_p99_s:.1})\n");
+                "the first push of each of its partitions ({partitions:.0} in all) is "
+                "acknowledged after p50 {p50_s:.2} s (goal {goal_p50_s:.1}), p99 "
+                "{p99_s:.2} s (goal {goal_p99_s:.1}), at most {longest_s:.2} s\n");
     return 0;
+}
+
+// ---------------------------------------------------------------- saves
+
+// Returns the pushes per second that have ended in a window of time.
+static double rate_in(const struct replicas_bench *x, double from, double to)
+{
+    uint64_t n = 0;
+    for (uint32_t w = 0; w < x->nodes.workers; w++) {
+        const struct bench_seen *all = x->m->seen[w];
+        for (unsigned i = atomic_load(&x->m->n[w]); i > 0 && all[i - 1].ended >= from;
+             i--)
+            n += all[i - 1].ended < to;
+    }
+    return (double)n / (to - from);
+}
+
+static int between_saves(struct replicas_bench *x, int i, struct err *e)
+{
+    double from = clock_seconds();
+    TRY(bench_nodes_run(&x->nodes, x->bench->o.seconds, e));
+    x->between[i] = rate_in(x, from, clock_seconds());
+    return 0;
+}
+
+static int save_often(struct replicas_bench *x, struct err *e)
+{
+    struct bench_orders *o = &x->m->orders;
+    memcpy(o->dir, x->dir, sizeof(o->dir));
+    TRY(between_saves(x, 0, e)); // the rate before is taken from the second window
+    TRY(between_saves(x, 0, e));
+    for (int i = 0; i < SAVES; i++) {
+        bench_order(&x->nodes, BENCH_ORDER_SAVE);
+        TRY(bench_order_wait(&x->nodes, PATIENCE, e));
+        x->during[i] = rate_in(x, o->began, o->ended);
+        x->seconds[i] = o->ended - o->began;
+        TRY(between_saves(x, i + 1, e));
+    }
+    return 0;
+}
+
+static int measure_saves_with(struct replicas_bench *x, uint32_t replicas, struct err *e)
+{
+    json_t *f = bench_row(x->bench->figures, "saves");
+    double ratios[SAVES];
+    TRY(bench_make_dir(x->bench, x->dir, e));
+    int rc = with_cluster(x, replicas, save_often, e);
+    bench_remove_dir(x->dir);
+    x->dir[0] = '\0';
+    TRY(rc);
+    for (int i = 0; i < SAVES; i++)
+        ratios[i] = 2 * x->during[i] / (x->between[i] + x->between[i + 1]);
+    bench_count(f, "replicas", replicas);
+    bench_count(f, "saves", SAVES);
+    bench_set(f, "per_second", bench_median(x->between, SAVES + 1));
+    bench_set(f, "ratio", bench_median(ratios, SAVES));
+    bench_set(f, "least", ratios[0]);
+    bench_set(f, "most", ratios[SAVES - 1]);
+    bench_set(f, "seconds", bench_median(x->seconds, SAVES));
+    bench_set(f, "goal", GOAL_SAVING);
+    bench_print(x->bench, f,
+                "{saves:.0} saves of 2 M rows, {replicas:.0} replica(s): while a save "
+                "goes on ({seconds:.2} s), {ratio:.2} ({least:.2} to {most:.2}) of the "
+                "pushes per second before and after it, {per_second:.0} (goal "
+                "{goal:.1})\n");
+    return 0;
+}
+
+static int measure_saves(struct replicas_bench *x, struct err *e)
+{
+    x->keys = MANY_KEYS;
+    TRY(measure_saves_with(x, 1, e));
+    return measure_saves_with(x, 2, e);
 }
 
 // ---------------------------------------------------------------- CPU time
@@ -147,6 +261,7 @@ static int measure_cpu(struct replicas_bench *x, struct err *e)
 {
     double one[2][PAIRS], ratio[2][PAIRS];
     json_t *f = bench_group(x->bench->figures, "cpu");
+    x->keys = FEW_KEYS;
     for (int i = 0; i < PAIRS; i++) {
         TRY(with_cluster(x, 1, load_both, e));
         one[0][i] = x->cpu[0];
@@ -176,12 +291,15 @@ int bench_replicas(struct bench *b, struct err *e)
     if (x == NULL)
         return err_nomem(e, "a measurement");
     x->bench = b;
-    int rc = b->o.workers <= BENCH_MOVES_WORKERS
+    // One more worker carries out orders.
+    int rc = b->o.workers < BENCH_MOVES_WORKERS
                  ? 0
                  : err_set(e, TUG_EUSAGE, "--workers %llu: replicas takes %d at most",
-                           (unsigned long long)b->o.workers, BENCH_MOVES_WORKERS);
+                           (unsigned long long)b->o.workers, BENCH_MOVES_WORKERS - 1);
     if (rc == 0)
         rc = measure_deaths(x, e);
+    if (rc == 0)
+        rc = measure_saves(x, e);
     if (rc == 0)
         rc = measure_cpu(x, e);
     mem_free(x);

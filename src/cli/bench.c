@@ -27,7 +27,7 @@ static const struct option options[] = {
      "table: finding and reading random rows, growth, memory; train: reading and "
      "training rates of each model; van: messages over loopback; cluster: pushes and "
      "pulls; moves: a server that joins under load; replicas: a server that dies "
-     "under load, and what replicas cost; kvstore: push and pull of a large "
+     "under load, and what saves and replicas cost; kvstore: push and pull of a large "
      "array beside vans alone; rules: applying gradients; save: saves, loads and "
      "deltas; shrink: removing old rows; tier: rows on disk; score: a served model"},
     {"read-keys", .group = "For table", U64_AT(o.read_keys, "N", "10000000", 1000, 1e9),
@@ -85,9 +85,9 @@ const struct option_table cli_bench_options = {
         "join; then it lets a second server join a cluster without load, and compares "
         "the rate of the moved bytes with that of a van.\n"
         "replicas kills one of three servers, twenty times, and measures how long the "
-        "next "
-        "push waits; then it compares the CPU time of servers for a push and a pull with "
-        "one and with two replicas.\n"
+        "first push of each of its partitions waits; then it saves a table while workers "
+        "push, and compares the CPU time of servers for a push and a pull with one and "
+        "with two replicas.\n"
         "kvstore pushes and pulls an array of --max-bytes from all workers; in turn "
         "with this, it sends the same bytes between vans without a kvstore.\n"
         "rules applies gradients to random rows of a large table by several update "
