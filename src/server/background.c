@@ -88,7 +88,7 @@ static int begin_walk(struct shard *s, struct shard_table *t,
                         .rows = clears ? x.rows - x.backup_rows + x.cold_rows : 0};
     TRY(chain_reserve_operation(s, t, e));
     TRY(store_admin(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
-    chain_note_operation(s, t, m);
+    chain_note_operation(s, t, m, NULL, 0);
     if (clears)
         sync_restart(s, t);
     t->turn = turn;
@@ -130,7 +130,7 @@ static enum outcome begin_on_store(struct shard *s, struct shard_table *t,
     if (m->what == WIRE_DAY) {
         if (chain_reserve_operation(s, t, e) != 0)
             return GOES_ON;
-        chain_note_operation(s, t, m);
+        chain_note_operation(s, t, m, NULL, 0);
         store_day(t->store);
         tables_touch_all(s, t);
         background_demote(s, t);

@@ -262,6 +262,13 @@ int store_move(struct store *to, struct store *from, uint32_t partition, struct 
 // settings: mean += share (weight - mean). The other floats of a row, and rows that `to`
 // lacks, are copied. Returns TUG_EUSAGE if rows have a lifecycle.
 int store_mean(struct store *to, struct store *from, float share, struct err *e);
+// Do the same with one partition, for a table of which other stores lead some partitions.
+// store_copy_partition first empties the partition of `to`; `step` is the leader's global
+// step. On failure some of the partition's rows were copied, or have moved.
+int store_copy_partition(struct store *to, struct store *from, uint32_t partition,
+                         uint64_t step, struct err *e);
+int store_mean_partition(struct store *to, struct store *from, uint32_t partition,
+                         float share, struct err *e);
 int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e);
 // Puts the counters and sketches of a partition, in the format of the blocks
 // ROWS_PARTITION of cuts.

@@ -5,7 +5,8 @@
 //   store_batch.c  finds and makes the rows of keys, in batches
 //   store_push.c   pushes and pulls
 //   store_steps.c  threads that update rows in place
-//   store_load.c   puts saved rows and partitions, copies them
+//   store_load.c   puts saved rows and partitions, walks over rows
+//   store_copy.c   copies and means of tables
 //   gather.c       gathers rows to copy them together
 //   parcel.c       moves a partition, as bytes
 //   parcel_slices.c  the same in slices, while the partition is used

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "store/gather.h"
 #include "store/store_internal.h"
 
 enum { PARTITION_VERSION = 1 };
@@ -300,85 +299,4 @@ int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
                struct err *e)
 {
     return store_each_from(s, partition, 0, fn, ctx, e);
-}
-
-static int take_copied(struct gather *g, struct err *e)
-{
-    struct store *to = g->ctx;
-    TRY(store_put_rows(to, g->keys, g->n, g->rows, e));
-    return g->n_extras > 0
-               ? store_put_extras(to, g->extra_keys, g->n_extras, g->extras, e)
-               : 0;
-}
-
-static int copy_partition(struct gather *g, struct store *to, struct store *from,
-                          uint32_t p, struct err *e)
-{
-    struct buf head = BUF_INIT(SIZE_MAX);
-    TRY(store_each(from, p, gather_row, g, e));
-    TRY(gather_flush(g, e));
-    int rc = store_get_partition(from, p, store_time(from, p), &head) == 0
-                 ? store_put_partition(to, p, head.data, head.len, e)
-                 : err_nomem(e, "a partition");
-    buf_free(&head);
-    return rc;
-}
-
-int store_copy(struct store *to, struct store *from, struct err *e)
-{
-    const struct accessor *a = &to->accessor;
-    struct gather *g;
-    assert(to != from && to->n_parts == from->n_parts);
-    assert(a->width == from->accessor.width &&
-           a->extra_width == from->accessor.extra_width);
-    TRY(gather_open(&g, a, take_copied, to, e));
-    int rc = 0;
-    for (uint32_t p = 0; p < from->n_parts && rc == 0; p++)
-        rc = copy_partition(g, to, from, p, e);
-    gather_close(g);
-    return rc;
-}
-
-struct mean {
-    struct store *to;
-    struct gather *gather; // the rows that `to` gets
-    float share;
-};
-
-static int mean_row(void *ctx, uint64_t key, const float *row, const float *extra,
-                    struct err *e)
-{
-    struct mean *m = ctx;
-    const struct accessor *a = &m->to->accessor;
-    const float *ignored, *mean = store_row(m->to, key, &ignored);
-    float *to = m->to->first;
-    memcpy(to, row, a->width * sizeof(*row));
-    for (uint32_t g = 0; g < a->n_groups && mean != NULL; g++)
-        for (uint32_t i = 0; i < a->groups[g].n; i++) {
-            uint32_t at = a->groups[g].weights + i;
-            to[at] = mean[at] + m->share * (row[at] - mean[at]);
-        }
-    (void)extra; // rows without a lifecycle have no extra rows
-    return gather_row(m->gather, key, to, NULL, e);
-}
-
-int store_mean(struct store *to, struct store *from, float share, struct err *e)
-{
-    const struct accessor *a = &to->accessor;
-    assert(to != from && to->n_parts == from->n_parts);
-    assert(a->width == from->accessor.width);
-    if (accessor_has_lifecycle(a))
-        return err_set(e, TUG_EUSAGE,
-                       "rows of table %s have a lifecycle, so they have no mean",
-                       from->config.name);
-    struct mean m = {.to = to, .share = share};
-    TRY(gather_open(&m.gather, a, take_copied, to, e));
-    int rc = 0;
-    for (uint32_t p = 0; p < from->n_parts && rc == 0; p++) {
-        rc = store_each(from, p, mean_row, &m, e);
-        if (rc == 0)
-            rc = gather_flush(m.gather, e);
-    }
-    gather_close(m.gather);
-    return rc;
 }

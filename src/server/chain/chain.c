@@ -413,14 +413,6 @@ uint64_t chain_tick(struct shard *s)
 bool chain_refuses(const struct shard *s, const struct shard_request *q, struct err *e)
 {
     switch (q->type) {
-    case MSG_TABLE_DO:
-        if (chain_can_do(q->m->table_do.what))
-            return false;
-        err_set(e, TUG_EUSAGE,
-                "tables cannot be copied or averaged in a cluster whose partitions have "
-                "%u replicas",
-                member_roster(s->member)->replicas);
-        return true;
     case MSG_LOAD:
         err_set(e, TUG_EUSAGE,
                 "%s is not possible in a cluster whose partitions have %u replicas",

@@ -244,13 +244,13 @@ int records_apply_day(struct shard *s, const struct channel_record *r, uint32_t 
 
 // Defined in operations.c:
 
-// Returns whether an admin operation (enum wire_admin) is possible with replicas.
-bool chain_can_do(uint8_t what);
 // An operation begins in all partitions of the table that this shard leads: makes room for
-// its record, so that chain_note_operation cannot fail.
+// its record, so that chain_note_operation cannot fail. The partitions of
+// chain_note_operation are those of chain_note_places.
 int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct err *e);
 void chain_note_operation(struct shard *s, const struct shard_table *t,
-                          const struct msg_table_do *m);
+                          const struct msg_table_do *m, const uint32_t *partitions,
+                          uint32_t n);
 // A table is dropped. On TUG_ENOMEM it must be called again.
 int chain_note_drop(struct shard *s, const struct shard_table *t, struct err *e);
 int records_apply_operation(struct shard *s, const struct channel_record *r,

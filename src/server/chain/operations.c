@@ -10,25 +10,22 @@
 #include "server/chain/records.h"
 #include "server/clocks/sync_backup.h"
 #include "server/moves/stream.h"
+#include "server/rows/copies.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
 // The common content: what happens to a table (enum wire_admin), its parameters, and the
 // leader's step. The bits of the threshold are in the lower half of a number. If the table
-// is dropped, `clock` says how often this has happened.
+// is dropped, `clock` says how often this has happened. `other` is the table into which
+// rows are copied.
 struct operation_record {
-    uint64_t table, what, threshold, clock, step;
+    uint64_t table, what, threshold, clock, step, other;
 };
 
 static bool has_partitions(uint8_t what)
 {
     return what == WIRE_SHRINK || what == WIRE_CLEAR || what == WIRE_DAY ||
-           what == WIRE_CLOCK;
-}
-
-bool chain_can_do(uint8_t what)
-{
-    return has_partitions(what) || what == WIRE_DROP;
+           what == WIRE_CLOCK || what == WIRE_COPY || what == WIRE_MEAN;
 }
 
 int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct err *e)
@@ -38,14 +35,16 @@ int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct
 }
 
 void chain_note_operation(struct shard *s, const struct shard_table *t,
-                          const struct msg_table_do *m)
+                          const struct msg_table_do *m, const uint32_t *partitions,
+                          uint32_t n)
 {
     struct operation_record x = {.table = t->spec.id,
                                  .what = m->what,
                                  .clock = m->clock,
-                                 .step = store_step_of(t->store)};
+                                 .step = store_step_of(t->store),
+                                 .other = m->other};
     memcpy(&x.threshold, &m->threshold, sizeof(m->threshold));
-    chain_note_places(s, RECORD_OPERATION, t->spec.space, NULL, 0, &x, sizeof(x));
+    chain_note_places(s, RECORD_OPERATION, t->spec.space, partitions, n, &x, sizeof(x));
 }
 
 static int note_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
@@ -92,10 +91,13 @@ static int drop(struct shard *s, const struct operation_record *x, struct err *e
 static int do_in(struct shard *s, struct shard_table *t, uint32_t p,
                  const struct operation_record *x, struct err *e)
 {
-    float threshold;
-    memcpy(&threshold, &x->threshold, sizeof(threshold));
+    struct msg_table_do m = {.what = (uint8_t)x->what, .other = (uint32_t)x->other};
+    memcpy(&m.threshold, &x->threshold, sizeof(m.threshold));
     moves_break_copy(s, t->spec.space, p, "an admin operation was done");
     switch (x->what) {
+    case WIRE_COPY:
+    case WIRE_MEAN:
+        return copies_back_up(s, t, &m, p, x->step, e);
     case WIRE_DAY:
         store_backup_day(t->store, p);
         break;
@@ -110,7 +112,7 @@ static int do_in(struct shard *s, struct shard_table *t, uint32_t p,
         TRY(store_backup_admin(t->store, p, STORE_CLEAR, NAN, x->step, e));
         break;
     default:
-        TRY(store_backup_admin(t->store, p, STORE_SHRINK, threshold, x->step, e));
+        TRY(store_backup_admin(t->store, p, STORE_SHRINK, m.threshold, x->step, e));
         break;
     }
     t->changed_at[p] = ++t->version;
@@ -125,7 +127,8 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
         return stream_damaged(e);
     memcpy(&x, r->common, sizeof(x));
     if (x.table >= SPEC_MAX_TABLES || x.what > UINT8_MAX ||
-        !chain_can_do((uint8_t)x.what))
+        (x.what != WIRE_DROP && !has_partitions((uint8_t)x.what)) ||
+        x.other >= SPEC_MAX_TABLES)
         return stream_damaged(e);
     struct shard_table *t = s->tables[x.table];
     if (x.what == WIRE_DROP)

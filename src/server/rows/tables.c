@@ -12,6 +12,7 @@
 #include "server/background.h"
 #include "server/clocks/pending.h"
 #include "server/clocks/sync.h"
+#include "server/rows/copies.h"
 #include "server/rows/place.h"
 #include "server/shard_internal.h"
 
@@ -157,7 +158,7 @@ void tables_own(struct shard *s)
             (void)sync_own(s, s->tables[i]); // on an error, sync_push calls it again
 }
 
-static int open_store(const struct shard *s, const struct shard_table *t,
+int tables_open_store(const struct shard *s, const struct shard_table *t,
                       struct store **ret, struct err *e)
 {
     char cold[FILE_PATH_MAX];
@@ -194,7 +195,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
         return err_nomem(e, "a table's partitions");
     if (table_config_print(&spec->config, &t->config) != 0)
         return buf_error(&t->config, "the settings of a table", e);
-    TRY(open_store(s, t, &t->store, e));
+    TRY(tables_open_store(s, t, &t->store, e));
     TRY(reserve_strip(s, spec, e));
     if (spec->mode == WIRE_SYNC)
         TRY(retries_open(&t->applied, s->bits, s->o.budget, e));
@@ -281,93 +282,18 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
     return ANSWERED;
 }
 
-// Checks that rows of table `from` can be copied into table `to`; the names and modes of
-// the tables may differ.
-static int check_copy(const struct table_spec *from, const struct table_spec *to,
-                      struct err *e)
+static int lead_copies(struct shard *s, struct shard_table *t,
+                       const struct msg_table_do *m, struct err *e)
 {
-    struct table_spec same = *to;
-    memcpy(same.config.name, from->config.name, sizeof(same.config.name));
-    same.config.mode = from->config.mode;
-    same.config.staleness = from->config.staleness;
-    same.config.mean = from->config.mean;
-    const char *difference = spec_difference(from, &same);
-    if (difference == NULL)
-        return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "table '%s' cannot become a copy of '%s': it differs in its %s",
-                   to->config.name, from->config.name, difference);
-}
-
-// Gets the table into which table `from` is copied, and makes it if it is missing. The
-// new table is asynchronous, because no worker trains it.
-static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
-                     struct shard_table **ret, struct err *e)
-{
-    struct table_config config = from->config;
-    struct table_spec spec;
-    if (other == from->id)
-        return err_set(e, TUG_EUSAGE, "table '%s' cannot be copied onto itself",
-                       config.name);
-    snprintf(config.name, sizeof(config.name), "%.58s-copy", from->config.name);
-    config.mode = CONFIG_ASYNC;
-    config.staleness = 0;
-    config.mean = false;
-    TRY(spec_make(&spec, other, &config, e));
-    *ret = s->tables[other];
-    if (*ret != NULL)
-        return check_copy(from, &(*ret)->spec, e);
-    return tables_add(s, &spec, ret, e);
-}
-
-static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct err *e)
-{
-    struct shard_table *to;
-    struct store *rows;
-    if (s->o.max_bytes != 0 && s->bytes + t->bytes > s->o.max_bytes)
-        return err_set(e, TUG_ENOMEM,
-                       "no room for a copy of table '%s', which takes %llu bytes: rows "
-                       "take %llu of %llu bytes; give the server more with --memory",
-                       t->spec.config.name, (unsigned long long)t->bytes,
-                       (unsigned long long)s->bytes, (unsigned long long)s->o.max_bytes);
-    if (t->spec.config.cold[0] != '\0')
-        return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk and cannot be copied",
-                       t->spec.config.name);
-    TRY(copy_into(s, &t->spec, other, &to, e));
-    assert(background_free(to)); // table_do_serve has waited for that
-    TRY(open_store(s, to, &rows, e));
-    int rc = store_copy(rows, t->store, e);
-    if (rc != 0) {
-        store_close(rows);
-        return rc;
-    }
-    assert(to != t);
-    sync_restart(s, to);
-    store_close(to->store);
-    to->store = rows;
-    tables_touch_all(s, to);
-    tables_measure(s, to);
-    return 0;
-}
-
-// Updates the running mean of the parameters of table t, which table m->other holds. The
-// first call copies the parameters.
-static int mean(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
-                struct err *e)
-{
-    struct shard_table *to = m->other < SPEC_MAX_TABLES ? s->tables[m->other] : NULL;
-    if (!(m->threshold >= 0 && m->threshold <= 1))
-        return err_set(e, TUG_EUSAGE,
-                       "the mean of table '%s': its share must be between 0 and 1",
-                       t->spec.config.name);
-    if (to == NULL || m->threshold == 1) // NOLINT: exact
-        return copy(s, t, m->other, e);
-    TRY(copy_into(s, &t->spec, m->other, &to, e));
-    assert(background_free(to));
-    sync_restart(s, to);
-    int rc = store_mean(to->store, t->store, m->threshold, e);
-    tables_touch_all(s, to);
-    tables_measure(s, to);
+    const uint32_t *owners = member_roster(s->member)->owners[t->spec.space];
+    uint32_t *led = mem_array((size_t)1 << s->bits, sizeof(*led)), n = 0;
+    if (led == NULL)
+        return err_nomem(e, "a list of partitions");
+    for (uint32_t p = 0; p >> s->bits == 0; p++)
+        if (owners[p] == member_id(s->member))
+            led[n++] = p;
+    int rc = copies_lead(s, t, m, led, n, &n, e);
+    mem_free(led);
     return rc;
 }
 
@@ -380,13 +306,12 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return e->code;
     switch (m->what) {
     case WIRE_COPY:
-        return copy(s, t, m->other, e);
     case WIRE_MEAN:
-        return mean(s, t, m, e);
+        return s->chain == NULL ? copies_do(s, t, m, e) : lead_copies(s, t, m, e);
     case WIRE_CLOCK: // sets the number of the next batch of table t
         TRY(sync_clock_check_number(m->clock, e));
         TRY(chain_reserve_operation(s, t, e));
-        chain_note_operation(s, t, m);
+        chain_note_operation(s, t, m, NULL, 0);
         sync_restart(s, t);
         for (struct sync_group *g = &t->sync; g != NULL; g = g->next)
             if (!g->backup)
