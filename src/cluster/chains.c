@@ -266,6 +266,27 @@ static bool is_member(const struct chain_list *c, uint32_t partition, uint32_t i
     return false;
 }
 
+// Returns the place of the loop that the partition avoids; d.n if there is none, or it is a
+// member of the present chain.
+static uint32_t avoided(const struct chain_plan *p, uint32_t partition)
+{
+    uint32_t id = p->wanted->avoid != NULL ? p->wanted->avoid[partition] : NOWHERE;
+    return id == NOWHERE || is_member(p->present, partition, id)
+               ? p->d.n
+               : domains_find(&p->d, id);
+}
+
+// Sets the limit of a place that exists. Returns the former limit.
+static uint64_t set_limit(struct chain_plan *p, uint32_t at, uint64_t limit)
+{
+    if (at == p->d.n)
+        return 0;
+    uint64_t before = p->d.places[at].limit;
+    p->d.places[at].limit = limit;
+    domains_update(&p->d, at);
+    return before;
+}
+
 // Writes the places of the loops that may remain backups of the partition: those of the
 // previous plan, then those of the present chain. Returns their number.
 static uint32_t find_candidates(const struct chain_plan *p, uint32_t partition,
@@ -277,7 +298,7 @@ static uint32_t find_candidates(const struct chain_plan *p, uint32_t partition,
     for (uint32_t k = 1; k < 2 * replicas; k++) {
         uint32_t id = k < replicas ? before[k] : now[k - replicas];
         uint32_t at = domains_find(&p->d, id);
-        if (stays(p, at) &&
+        if (stays(p, at) && at != avoided(p, partition) &&
             (!p->d.places[at].loop.full || is_member(p->present, partition, id)))
             ret[n++] = at;
     }
@@ -320,15 +341,23 @@ static void plan_chain(struct chain_plan *p, uint32_t partition)
             add_backup(p, at, -1);
     }
     members[n++] = domains_find(&p->d, p->primary[partition]);
+    uint32_t last = avoided(p, partition);
+    uint64_t limit = set_limit(p, last, 0);
     while (n < replicas) {
         bool appended;
         uint32_t at = next_backup(p, members, n, candidates, n_candidates, &appended);
-        if (at == p->d.n)
+        if (at == p->d.n && last == p->d.n)
             break;
+        if (at == p->d.n) { // no other loop is left
+            (void)set_limit(p, last, limit);
+            last = p->d.n;
+            continue;
+        }
         p->appended[partition] |= (uint8_t)(appended << n);
         add_backup(p, at, 1);
         members[n++] = at;
     }
+    (void)set_limit(p, last, limit);
     for (uint32_t k = 0; k < replicas; k++)
         chain[k] = k < n ? p->d.places[members[k]].loop.id : NOWHERE;
 }
@@ -409,8 +438,11 @@ static void give_away(struct chain_plan *p, uint32_t partition, uint32_t k, uint
         if (i != k)
             others[n++] = domains_find(&p->d, chain[i]);
     uint32_t most = domains_closeness(&p->d, from, others, n);
+    uint32_t avoid = avoided(p, partition);
+    uint64_t limit = set_limit(p, avoid, 0);
     for (uint32_t closeness = 0; closeness <= most && to == p->d.n; closeness++)
         to = domains_least(&p->d, others, n, closeness);
+    (void)set_limit(p, avoid, limit);
     if (to == p->d.n)
         return;
     p->backups[from]--;

@@ -15,6 +15,9 @@ struct chain_list {
     uint32_t partitions;
     uint32_t replicas; // the number of places in a chain, the primary's included
     uint32_t *ids;     // `replicas` ids for each partition; 0 after the last member
+    // Of a wanted list: for each partition, a loop that becomes a backup only if no other one
+    // can (0: none); NULL: of no partition.
+    const uint32_t *avoid;
 };
 
 static inline uint32_t *chains_of(const struct chain_list *c, uint32_t partition)

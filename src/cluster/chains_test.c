@@ -51,8 +51,10 @@ static void add_process(struct world *w, uint32_t n)
 
 static void set_size(struct world *w, uint32_t partitions, uint32_t replicas)
 {
-    w->present = (struct chain_list){partitions, replicas, w->present_ids};
-    w->wanted = (struct chain_list){partitions, replicas, w->wanted_ids};
+    w->present = (struct chain_list){
+        .partitions = partitions, .replicas = replicas, .ids = w->present_ids};
+    w->wanted = (struct chain_list){
+        .partitions = partitions, .replicas = replicas, .ids = w->wanted_ids};
 }
 
 static size_t bytes_of(const struct chain_list *c)
@@ -299,7 +301,7 @@ static void test_remove_dead(void **state)
     uint32_t ids[] = {8, 10, 12, 10, 12, 0, 12, 14, 0, 14, 8, 12};
     const uint32_t after[] = {8, 12, 0, 12, 0, 0, 12, 0, 0, 8, 12, 0};
     const struct domain_loop loops[] = {{.id = 8}, {.id = 12}}, *none = loops;
-    struct chain_list c = {4, 3, ids};
+    struct chain_list c = {.partitions = 4, .replicas = 3, .ids = ids};
     assert_int_equal(chains_find_lost(&c, loops, 2, 3, 0), 4);
     assert_int_equal(chains_find_lost(&c, loops, 2, 1, 0), 1);
     assert_int_equal(chains_find_lost(&c, loops, 2, 1, 2), 3);
@@ -340,6 +342,37 @@ static void test_too_few_loops(void **state)
     finish(&w);
     plan(&w, true); // no loop could take over
     assert_memory_equal(w.wanted_ids, w.present_ids, bytes_of(&w.present));
+}
+
+// Each chain has lost a member, which it avoids: another loop takes the place. If there is
+// none, the same loop does.
+static void test_avoid(void **state)
+{
+    (void)state;
+    static struct world w;
+    uint32_t avoid[64];
+    for (uint32_t n = 3; n <= 6; n++) {
+        begin(&w, n, 64, 3);
+        for (uint32_t p = 0; p < 64; p++) {
+            uint32_t *chain = chains_of(&w.present, p), k = 1 + p % 2;
+            avoid[p] = chain[k];
+            chain[k] = chain[2];
+            chain[2] = 0;
+        }
+        w.wanted.avoid = avoid;
+        plan(&w, n == 5);
+        check_plan(&w);
+        for (uint32_t p = 0; p < 64; p++) {
+            assert_int_equal(length(&w.wanted, p), 3);
+            assert_int_equal(has(&w.wanted, p, avoid[p]), n == 3);
+        }
+        finish(&w);
+        memcpy(w.wanted_ids, w.present_ids, bytes_of(&w.present));
+        for (uint32_t p = 0; p < 64; p++)
+            avoid[p] = chains_of(&w.present, p)[1];
+        plan(&w, false); // they are members, and stay
+        assert_int_equal(fills(&w, 0), 0);
+    }
 }
 
 // When a second host joins, each chain gets a member there, and each partition needs one
@@ -505,7 +538,7 @@ static bool may_have_swapped(const struct world *w, const struct chain_list *bef
 static bool check_naive(const struct world *w, const struct chain_list *before)
 {
     static uint32_t ids[MAX_IDS];
-    const struct chain_list kept = {before->partitions, before->replicas, ids};
+    const struct chain_list kept = {before->partitions, before->replicas, ids, NULL};
     if (!all_have_backups(w, before) || may_have_swapped(w, before))
         return false;
     memset(ids, 0, sizeof(ids));
@@ -601,7 +634,8 @@ static uint32_t run_history(struct world *w, uint64_t seed)
         add_process(w, 1 + dice(w, 2));
     set_size(w, 16u << dice(w, 4), 2 + dice(w, 3));
     place(w);
-    const struct chain_list before = {w->present.partitions, w->present.replicas, ids};
+    const struct chain_list before = {w->present.partitions, w->present.replicas, ids,
+                                      NULL};
     uint32_t compared = 0;
     for (int step = 0; step < STEPS && event(w); step++) {
         memcpy(ids, w->wanted_ids, bytes_of(&before));
@@ -737,7 +771,7 @@ int main(void)
         cmocka_unit_test(test_second_host), cmocka_unit_test(test_even),
         cmocka_unit_test(test_one_replica), cmocka_unit_test(test_histories),
         cmocka_unit_test(test_shares),      cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_avoid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

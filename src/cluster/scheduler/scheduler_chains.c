@@ -21,9 +21,6 @@
 #include "cluster/chain_steps.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
-// Longer than the pause between two reports of a member that cannot follow.
-#define REPORTS_NS (2 * SECOND_NS)
-
 static uint32_t *wanted_of(const struct scheduler *s, int space, uint32_t partition,
                            uint32_t *ret_n)
 {
@@ -47,8 +44,8 @@ static void write_chain(struct scheduler *s, int space, uint32_t partition,
         backups[i] = i + 1 < n ? chain[i + 1] : 0;
 }
 
-// Removes a member that is not the only one.
-static void take_out(struct scheduler *s, int space, uint32_t partition, uint32_t id)
+void scheduler_chain_take_out(struct scheduler *s, int space, uint32_t partition,
+                              uint32_t id)
 {
     uint32_t chain[ROSTER_MAX_CHAIN], left = 0;
     uint32_t n = roster_chain(&s->roster, (enum wire_space)space, partition, chain);
@@ -229,8 +226,12 @@ int scheduler_chains_plan(struct scheduler *s, int space, struct chains_faults *
                                 .replicas = s->roster.replicas,
                                 .ids = s->moving.wanted[space]};
     struct domain_loop *loops = mem_array(s->n_nodes, sizeof(*loops));
-    int rc = loops != NULL ? open_list(s, &present) : TUG_ENOMEM;
+    uint32_t *avoid = mem_array(wanted.partitions, sizeof(*avoid));
+    int rc = loops != NULL && avoid != NULL ? open_list(s, &present) : TUG_ENOMEM;
     if (rc == 0) {
+        for (uint32_t p = 0; p < wanted.partitions; p++)
+            avoid[p] = scheduler_chain_avoids(s, space, p);
+        wanted.avoid = avoid;
         list_present(s, space, &present);
         rc = chains_plan(loops, list_loops(s, space, loops), s->moving.even, &present,
                          &wanted, ret);
@@ -238,14 +239,14 @@ int scheduler_chains_plan(struct scheduler *s, int space, struct chains_faults *
     if (rc == 0)
         scheduler_chains_order(s, space);
     mem_free(loops);
+    mem_free(avoid);
     mem_free(present.ids);
     return rc;
 }
 
 // ---------------------------------------------------------------- steps
 
-// Begins an epoch, because chains have changed.
-static void begin_epoch(struct scheduler *s)
+void scheduler_chains_begin_epoch(struct scheduler *s)
 {
     s->roster.epoch++;
     s->moving.version = s->roster.version + 1; // of the roster that is made next
@@ -269,7 +270,7 @@ static bool settle(struct scheduler *s, int space, uint32_t partition)
          changed = true) {
         if (id == s->roster.owners[space][partition] && any_hold(s))
             break;
-        take_out(s, space, partition, id);
+        scheduler_chain_take_out(s, space, partition, id);
     }
     return changed;
 }
@@ -285,7 +286,7 @@ void scheduler_chains_settle(struct scheduler *s)
                 m->left -= scheduler_chain_is_settled(s, space, p);
             }
     if (changed)
-        begin_epoch(s);
+        scheduler_chains_begin_epoch(s);
 }
 
 void scheduler_chain_append(struct scheduler *s, const struct move *x)
@@ -358,7 +359,7 @@ static bool lose(struct scheduler *s, int space, uint32_t partition, uint32_t id
         return false;
     if (leads && roster_tail(r, (enum wire_space)space, partition) == id)
         return true; // the partition is lost, and the run ends
-    take_out(s, space, partition, id);
+    scheduler_chain_take_out(s, space, partition, id);
     const struct sched_node *first = scheduler_node_of(s, r->owners[space][partition]);
     if (leads && led != NULL)
         led[first - s->nodes]++;
@@ -379,164 +380,9 @@ void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n)
     mem_free(led);
     if (!changed)
         return;
-    begin_epoch(s);
+    scheduler_chains_begin_epoch(s);
     if (s->moving.wanted[0] != NULL)
         scheduler_plan_count(s);
-}
-
-// ---------------------------------------------------------------- members that fall behind
-
-// Returns whether the node is a member of the chain and can leave it: it does not lead the
-// chain, and the reporter is the node itself, the member before it, or the primary, which
-// needs its lease.
-static bool may_leave(const struct roster *r, enum wire_space space, uint32_t partition,
-                      uint32_t node, uint32_t reporter)
-{
-    return roster_is_member(r, space, partition, node) &&
-           r->owners[space][partition] != node &&
-           (reporter == node || r->owners[space][partition] == reporter ||
-            roster_previous(r, space, partition, node) == reporter);
-}
-
-// Returns whether a report about the chain is under way.
-static bool is_reported(const struct scheduler *s, const struct retry *r)
-{
-    return r->out != 0 && s->now < r->out_heard + REPORTS_NS;
-}
-
-// Notes a report. It is carried out when the primary has acknowledged the roster that is made
-// after the first one (scheduler_members_out). A primary that has died before cannot do
-// that: then the member may be the only one that has all acknowledged updates. Reports
-// about another member of the chain wait.
-static void note_report(struct scheduler *s, uint64_t place, uint32_t reporter,
-                        const struct msg_member_out *m, const char *why)
-{
-    uint64_t space = place >> 32, partition = place & UINT32_MAX;
-    enum wire_space of = (enum wire_space)space;
-    if (space >= WIRE_SPACES || partition >= roster_partitions(&s->roster))
-        return;
-    struct retry *r = &s->moving.retries[space][partition];
-    if (!may_leave(&s->roster, of, (uint32_t)partition, m->node, reporter)) {
-        scheduler_fill_stop(s, of, (uint32_t)partition, reporter, m->node, why);
-        return;
-    }
-    if (m->epoch < r->joined || (is_reported(s, r) && r->out != m->node))
-        return;
-    if (!is_reported(s, r)) {
-        r->out_version = s->roster.version + 1;
-        s->moving.out_version = r->out_version;
-        s->changed = true;
-    }
-    r->out = m->node;
-    r->out_code = wire_code(m->code);
-    r->out_heard = s->now;
-}
-
-void scheduler_member_out_serve(struct scheduler *s, struct sched_node *n,
-                                uint64_t request, const struct msg_member_out *m)
-{
-    const uint64_t *places = m->places.data;
-    uint64_t n_places = m->places.n / sizeof(*places);
-    (void)request;
-    if (!scheduler_has_chains(s) || s->phase != SCHEDULER_RUNNING ||
-        n_places > (uint64_t)WIRE_SPACES * roster_partitions(&s->roster) ||
-        m->epoch > s->roster.epoch || scheduler_node_of(s, m->node) == NULL ||
-        scheduler_plan_make_room(s) != 0)
-        return; // the sender reports again
-    wire_words(m->why, s->moving.out_why, sizeof(s->moving.out_why));
-    for (uint64_t i = 0; i < n_places; i++)
-        note_report(s, places[i], n->n.id, m, s->moving.out_why);
-}
-
-// Takes a member out of a chain if a report about it can be carried out, because the primary
-// has acknowledged a roster and is connected. Returns its id, or 0.
-static uint32_t take_out_reported(struct scheduler *s, int space, uint32_t partition)
-{
-    struct retry *r = &s->moving.retries[space][partition];
-    uint32_t id = r->out;
-    if (!is_reported(s, r))
-        return 0;
-    const struct sched_node *primary = scheduler_node_of(
-        s, s->roster.owners[space][partition]);
-    if (primary == NULL || primary->roster_version < r->out_version)
-        return 0;
-    if (primary->link == 0) {
-        s->moving.out_acked = true; // it may connect again
-        return 0;
-    }
-    r->out = 0;
-    if (id == primary->n.id ||
-        !roster_is_member(&s->roster, (enum wire_space)space, partition, id))
-        return 0;
-    take_out(s, space, partition, id);
-    scheduler_move_stop(s, (enum wire_space)space, partition, r->out_code);
-    s->moving.dropped++;
-    return id;
-}
-
-// Logs that a member has left chains.
-static void tell_out(struct scheduler *s, const struct sched_node *out, uint64_t chains)
-{
-    char name[ROSTER_NAME_MAX], text[ERR_TEXT_MAX + 256];
-    snprintf(text, sizeof(text),
-             "%s has left %" PRIu64 " chain%s, and is filled again: %s",
-             scheduler_name(out, name), chains, PLURAL_S(chains), s->moving.out_why);
-    scheduler_say(s, "placement: %s", text);
-    scheduler_note(s, "placement", "scheduler", text);
-    if (s->moving.left > 0)
-        return;
-    snprintf(s->moving.why, sizeof(s->moving.why), "%s could not follow", name);
-    s->moving.planned_at = s->now;
-    s->moving.since_plan = s->moving.bytes_since_plan = 0;
-}
-
-void scheduler_reports_again(struct scheduler *s)
-{
-    struct moving *m = &s->moving;
-    if (m->out_version == 0 || m->retries[0] == NULL)
-        return;
-    m->out_version = s->roster.version + 1;
-    for (int space = 0; space < WIRE_SPACES; space++)
-        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++) {
-            struct retry *r = &m->retries[space][p];
-            r->out_version = m->out_version;
-            s->changed |= is_reported(s, r);
-        }
-}
-
-void scheduler_members_out(struct scheduler *s)
-{
-    struct moving *m = &s->moving;
-    struct sched_node *full = NULL;
-    bool any = false;
-    if (!m->out_acked || m->out_version == 0 || s->phase != SCHEDULER_RUNNING ||
-        m->retries[0] == NULL)
-        return;
-    m->out_acked = false;
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        s->nodes[i].outs = 0;
-    for (int space = 0; space < WIRE_SPACES; space++)
-        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++) {
-            uint32_t id = take_out_reported(s, space, p);
-            struct sched_node *out = id != 0 ? scheduler_node_of(s, id) : NULL;
-            if (out == NULL)
-                continue;
-            out->outs++;
-            full = m->retries[space][p].out_code == TUG_ENOMEM ? out : full;
-            any = true;
-        }
-    if (!any)
-        return;
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].outs > 0)
-            tell_out(s, &s->nodes[i], s->nodes[i].outs);
-    begin_epoch(s);
-    for (int space = 0; space < WIRE_SPACES; space++)
-        scheduler_chains_order(s, space);
-    scheduler_plan_count(s);
-    m->look_at = s->now;
-    if (full != NULL)
-        scheduler_plan_around(s, full);
 }
 
 // ---------------------------------------------------------------- the status

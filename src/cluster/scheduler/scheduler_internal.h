@@ -79,6 +79,10 @@ struct retry {
     uint32_t out;
     int out_code;
     uint64_t out_version, out_heard;
+    // The last member that had to leave the chain, the number of such members, and the time
+    // before which that one is not filled again.
+    uint32_t last_out, outs;
+    uint64_t again_at;
     uint64_t joined; // epoch since which the last loop that was filled is a member
 };
 
@@ -432,6 +436,8 @@ int scheduler_drain(struct scheduler *s, uint32_t process, bool back);
 bool scheduler_fixed(const struct scheduler *s);
 // Makes a new plan in which the node `full`, which has no room, gets no more partitions.
 void scheduler_plan_around(struct scheduler *s, struct sched_node *full);
+// Makes a new plan in which this node is avoided (scheduler_chain_avoids).
+void scheduler_plan_without(struct scheduler *s, const struct sched_node *n);
 uint64_t scheduler_plan_tick(struct scheduler *s); // returns the time of the next call
 // Makes the missing arrays of a plan. In these, every partition stays with its owner.
 // Returns 0 or TUG_ENOMEM.
@@ -452,9 +458,7 @@ void scheduler_move_take_out(struct scheduler *s, struct move *x);
 // interrupted.
 void scheduler_move_fail(struct scheduler *s, struct move *x, int code, const char *why);
 // Gives up the move of a partition, if there is one, because its chain has lost a member.
-// The next one begins later unless `code` is TUG_EINTERRUPTED.
-void scheduler_move_stop(struct scheduler *s, enum wire_space space, uint32_t partition,
-                         int code);
+void scheduler_move_stop(struct scheduler *s, enum wire_space space, uint32_t partition);
 // Gives up the fill of a loop by another one, if it is under way. It is tried again later.
 void scheduler_fill_stop(struct scheduler *s, enum wire_space space, uint32_t partition,
                          uint32_t from, uint32_t to, const char *why);
@@ -495,12 +499,25 @@ uint32_t scheduler_chain_fills(const struct scheduler *s, int space, uint32_t pa
 void scheduler_chains_settle(struct scheduler *s);
 // Appends the target of a move to the chain of its partition. The caller begins an epoch.
 void scheduler_chain_append(struct scheduler *s, const struct move *x);
+// Removes a member of a chain that is not the only one. The caller begins an epoch.
+void scheduler_chain_take_out(struct scheduler *s, int space, uint32_t partition,
+                              uint32_t id);
+// Begins an epoch, because chains have changed.
+void scheduler_chains_begin_epoch(struct scheduler *s);
+
+// Defined in scheduler_members_out.c, for members of chains that cannot follow:
+
 // Takes members out of chains, if they were reported and the primary has acknowledged a
 // roster since.
 void scheduler_members_out(struct scheduler *s);
 // The scheduler was stopped, and may read messages of primaries that have died since: a
 // report is carried out only when the primary has acknowledged another roster.
 void scheduler_reports_again(struct scheduler *s);
+// Returns the loop that had to leave the chain several times in succession; 0: none. If
+// another loop has room, it takes the place.
+uint32_t scheduler_chain_avoids(const struct scheduler *s, int space, uint32_t partition);
+
+// Defined in scheduler_chains.c:
 // Removes a server that has died or left from all chains with other members.
 void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n);
 // Returns whether a node is in the chain of a partition; whether it is the only member.

@@ -184,6 +184,88 @@ static void test_two_reports(void **state)
     world_close(&w);
 }
 
+// The primary of partition 0 reports a member for so long, as long as it is one. Returns how
+// often the member has left.
+static uint32_t report_for(uint32_t node, uint64_t seconds)
+{
+    const uint64_t place = 0, until = sim_now(w.sim) + seconds * SECONDS;
+    uint64_t before = w.s->moving.dropped;
+    chained.out = node;
+    while (sim_now(w.sim) < until) {
+        const struct roster *r = chained_roster();
+        struct actor *primary = chained_actor(r->owners[0][0]);
+        struct msg_member_out m = {.epoch = member_roster(primary->m)->epoch,
+                                   .node = node,
+                                   .code = TUG_EIO,
+                                   .why = wire_text("it grants no lease"),
+                                   .places = {&place, sizeof(place)}};
+        if (roster_is_member(r, (enum wire_space)0, 0, node))
+            member_tell(primary->m, MSG_MEMBER_OUT, &m);
+        chained_run(SECONDS / 4);
+    }
+    chained.out = 0;
+    return (uint32_t)(w.s->moving.dropped - before);
+}
+
+// The link between a primary and another member is broken for ever: the member is filled again
+// ever more rarely. If it has stayed for a while, the pauses are short again.
+static void test_reported_again_and_again(void **state)
+{
+    (void)state;
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    chained_open(3, 3);
+    (void)roster_chain(chained_roster(), (enum wire_space)0, 0, chain);
+    assert_in_range(report_for(chain[2], 35), 3, 3); // pauses of 5, 10 and 20 s
+    assert_in_range(report_for(chain[2], 3600), 7, 11);
+    chained_run(700 * SECONDS);
+    chained_check_settled(3);
+    chained_run(3600 * SECONDS);
+    assert_in_range(report_for(chain[2], 20), 3, 3);
+    world_close(&w);
+}
+
+// A report from before a member was filled again comes late, also after a new plan.
+static void test_late_report(void **state)
+{
+    (void)state;
+    chained_open(2, 2);
+    struct actor *b = &w.actors[1];
+    uint32_t id = member_id(b->m);
+    const uint64_t place = chained_roster()->owners[0][0] != id ? 0 : 1;
+    struct msg_member_out m = {.epoch = chained_roster()->epoch,
+                               .node = id,
+                               .code = TUG_EINTERRUPTED,
+                               .why = wire_text("rows have changed"),
+                               .places = {&place, sizeof(place)}};
+    assert_true(
+        roster_is_member(chained_roster(), (enum wire_space)0, (uint32_t)place, id));
+    chained.out = id;
+    member_tell(b->m, MSG_MEMBER_OUT, &m);
+    chained_run(10 * SECONDS);
+    chained.out = 0;
+    assert_int_equal(w.s->moving.dropped, 1);
+    chained_check_settled(2);
+    assert_int_equal(scheduler_plan(w.s, false, "the test asks for it"), 0);
+    member_tell(b->m, MSG_MEMBER_OUT, &m);
+    chained_run(10 * SECONDS);
+    assert_int_equal(w.s->moving.dropped, 1);
+    world_close(&w);
+}
+
+// If there is another server, it takes the place of a member that was reported twice.
+static void test_another_takes_the_place(void **state)
+{
+    (void)state;
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    chained_open(4, 3);
+    (void)roster_chain(chained_roster(), (enum wire_space)0, 0, chain);
+    assert_int_equal(report_for(chain[1], 60), 2);
+    chained_check_log(" could not follow again", true);
+    chained_check_settled(3);
+    assert_false(roster_is_member(chained_roster(), (enum wire_space)0, 0, chain[1]));
+    world_close(&w);
+}
+
 // The target of a fill repeats the report that no bytes have arrived: the fill is given up.
 static void test_fill_without_bytes(void **state)
 {
@@ -261,6 +343,9 @@ int main(void)
         cmocka_unit_test(test_primary_alone_dies),
         cmocka_unit_test(test_primary_reports),
         cmocka_unit_test(test_two_reports),
+        cmocka_unit_test(test_reported_again_and_again),
+        cmocka_unit_test(test_another_takes_the_place),
+        cmocka_unit_test(test_late_report),
         cmocka_unit_test(test_fill_without_bytes),
         cmocka_unit_test(test_member_without_room),
         cmocka_unit_test(test_member_stays),

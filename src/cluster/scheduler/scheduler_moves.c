@@ -141,7 +141,8 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
         to = scheduler_chain_fills(s, space, partition);
     }
     const struct sched_node *target = scheduler_node_of(s, to);
-    uint64_t at = s->moving.retries[space][partition].at;
+    const struct retry *r = &s->moving.retries[space][partition];
+    uint64_t at = to == r->last_out ? max_u64(r->at, r->again_at) : r->at;
     if (move_of(s, (enum wire_space)space, partition) != NULL || !has_turn(s, target) ||
         !has_turn(s, scheduler_node_of(s, from)))
         // the end of another move will make room and begin this one
@@ -254,12 +255,9 @@ void scheduler_move_fail(struct scheduler *s, struct move *x, int code, const ch
         scheduler_plan_around(s, to);
 }
 
-void scheduler_move_stop(struct scheduler *s, enum wire_space space, uint32_t partition,
-                         int code)
+void scheduler_move_stop(struct scheduler *s, enum wire_space space, uint32_t partition)
 {
     struct move *x = move_of(s, space, partition);
-    if (code != TUG_EINTERRUPTED)
-        put_off(s, &s->moving.retries[space][partition]);
     if (x != NULL)
         move_give_up(s, x, "its chain has lost a member");
 }

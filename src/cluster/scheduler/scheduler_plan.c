@@ -129,6 +129,16 @@ static int plan(struct scheduler *s)
     return 0;
 }
 
+// Lets moves of a partition begin at once. Reports of members that cannot follow still count.
+static void forget_failures(struct retry *r)
+{
+    *r = (struct retry){.out = r->out,
+                        .out_code = r->out_code,
+                        .out_version = r->out_version,
+                        .out_heard = r->out_heard,
+                        .joined = r->joined};
+}
+
 int scheduler_plan(struct scheduler *s, bool even, const char *why)
 {
     struct moving *m = &s->moving;
@@ -139,9 +149,9 @@ int scheduler_plan(struct scheduler *s, bool even, const char *why)
         s->nodes[i].moves = (struct retry){0};
     }
     for (int space = 0; space < WIRE_SPACES; space++)
-        if (m->retries[space] != NULL)
-            memset(m->retries[space], 0,
-                   roster_partitions(&s->roster) * sizeof(*m->retries[space]));
+        for (uint32_t p = 0;
+             m->retries[space] != NULL && p < roster_partitions(&s->roster); p++)
+            forget_failures(&m->retries[space][p]);
     m->even |= even;
     snprintf(m->why, sizeof(m->why), "%s", why);
     return plan(s);
@@ -153,6 +163,14 @@ void scheduler_plan_around(struct scheduler *s, struct sched_node *full)
     full->full = true;
     snprintf(s->moving.why, sizeof(s->moving.why), "%s has no room for more",
              scheduler_name(full, name));
+    (void)plan(s);
+}
+
+void scheduler_plan_without(struct scheduler *s, const struct sched_node *n)
+{
+    char name[ROSTER_NAME_MAX];
+    snprintf(s->moving.why, sizeof(s->moving.why), "%s could not follow again",
+             scheduler_name(n, name));
     (void)plan(s);
 }
 

@@ -73,7 +73,9 @@ static void has_moved(struct scheduler *s, struct move *x)
             m->longest_stop_ns = s->now - x->handed_at;
         m->left--;
     }
-    m->retries[x->space][x->partition] = (struct retry){.joined = s->roster.epoch + 1};
+    struct retry *r = &m->retries[x->space][x->partition];
+    r->at = r->fails = r->broken = r->out = 0;
+    r->joined = s->roster.epoch + 1;
     scheduler_node_of(s, x->to)->moves = (struct retry){0};
     m->done++;
     m->since_plan++;
