@@ -191,7 +191,7 @@ static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, u
     struct cold *c = s->cold;
     if (reserve_marks(s) != 0)
         return err_nomem(e, "marks of rows");
-    if (s->cut == NULL || !cut_publishing(s))
+    if (!cut_has(s, p) || !cut_publishing(s))
         TRY(c->parts[p].out.n > 0 ? store_note(s, p, handles, n, e) : 0);
     for (uint32_t i = 0; s->cut != NULL && i < n; i++)
         if (cut_row_promoted(s, p, handles[i]) != 0)
@@ -366,10 +366,16 @@ static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
     assert(n <= COLD_GO_ROWS && n <= s->parts[p].live);
-    if (s->config.deltas && cold_reserve_out(s, p, n) != 0)
+    struct key_list *published = &c->parts[p].cut_published;
+    if (s->config.deltas && (cold_reserve_out(s, p, n) != 0 ||
+                             (s->cut != NULL && key_list_reserve(published, n) != 0)))
         return err_nomem(e, "the list of rows for a table's next delta");
     int rc = cold_put_rows(s, p, c->going, n, e);
     for (uint32_t i = 0; i < n; i++) {
+        // The end of the base marks rows as published that are in memory or in this list.
+        if (rc == 0 && s->cut != NULL &&
+            cut_publishes_row(s, p, store_row_at(s, c->going[i])))
+            published->at[published->n++] = store_key_at(s, c->going[i]);
         if (rc == 0 && handle_bit(&s->changed, c->going[i]))
             cold_note_out(s, p, store_key_at(s, c->going[i]));
         if (c->going[i] < c->n_uses)

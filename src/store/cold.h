@@ -117,10 +117,11 @@ int cold_write_waiting(struct cold *c, struct err *e);
 int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                   struct err *e);
 
-// Calls `fn` with a copy of each row that is on disk only. `fn` may put and
-// delete rows of the tier.
+// Call `fn` with a copy of each row that is on disk only: of a partition, or those of some
+// keys. `fn` may put and delete rows of the tier.
 typedef int (*cold_row_fn)(void *ctx, uint64_t key, float *row, uint32_t size,
                            struct err *e);
+int cold_walk(struct store *s, uint32_t p, cold_row_fn fn, void *ctx, struct err *e);
 int cold_visit(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                cold_row_fn fn, void *ctx, struct err *e);
 struct cold_at { // a context for `fn`

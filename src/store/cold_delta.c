@@ -68,6 +68,8 @@ void cold_cut_begin(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
+        if (s->parts[p].backup)
+            continue;
         // cold_cut_end has emptied the list at the end of the previous cut.
         assert(part->cut_out.at == NULL);
         part->cut_out = part->out;
@@ -118,10 +120,13 @@ int cold_cut_end(struct store *s, bool committed)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
-        TRY(note_again(s, p, committed ? &part->cut_kept : &part->cut_out));
+        if (cut_has(s, p))
+            TRY(note_again(s, p, committed ? &part->cut_kept : &part->cut_out));
     }
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
+        if (!cut_has(s, p))
+            continue;
         drop_list(&part->cut_out);
         drop_list(&part->cut_kept);
         if (committed) {
@@ -174,6 +179,84 @@ int cold_publish(struct store *s, uint32_t p, struct err *e)
     publish_hot(s, keys);
     drop_list(keys);
     return 0;
+}
+
+size_t cold_out_most(const struct store *s, uint32_t p)
+{
+    const struct cold_part *part = &s->cold->parts[p];
+    return (size_t)part->out.n + part->cut_kept.n;
+}
+
+int cold_get_out(const struct store *s, uint32_t p, struct buf *to, uint64_t *n)
+{
+    const struct key_list *out = &s->cold->parts[p].out;
+    *n += out->n;
+    return buf_add(to, out->at, out->n * sizeof(*out->at));
+}
+
+// The rows on disk of a copy of a partition that a save has published.
+struct publishing {
+    struct store *s;
+    uint32_t p;
+    struct life_time t;
+    struct key_list changed; // sorted keys of rows that have changed since
+};
+
+// A base has no rows that are too weak, and a delta has only their keys.
+static int publish_unchanged(void *ctx, uint64_t key, float *row, uint32_t size,
+                             struct err *e)
+{
+    const struct publishing *x = ctx;
+    struct store *s = x->s;
+    const struct key_list *l = &x->changed;
+    if ((l->n > 0 && bsearch(&key, l->at, l->n, sizeof(key), compare_u64) != NULL) ||
+        (s->life->saved != NULL && !s->life->saved(&s->accessor, row, SAVE_BASE, x->t)))
+        return 0;
+    memcpy(s->first, row, s->cold->row_bytes);
+    s->life->published(&s->accessor, row);
+    bool same = memcmp(s->first, row, s->cold->row_bytes) == 0;
+    return same ? 0 : tier_put(s->cold->tier, x->p, key, row, size, e);
+}
+
+static int publish_copy(struct publishing *x, bool all, struct err *e)
+{
+    struct store *s = x->s;
+    struct cold *c = s->cold;
+    const struct key_list *out = &c->parts[x->p].out;
+    if (s->life->published == NULL || s->parts[x->p].cold == 0)
+        return 0;
+    int rc = all ? cold_walk(s, x->p, publish_unchanged, x, e)
+                 : cold_visit(s, x->p, out->at, out->n, publish_unchanged, x, e);
+    if (rc == 0)
+        rc = tier_write(c->tier, e);
+    if (rc != 0)
+        tier_drop(c->tier);
+    return rc;
+}
+
+int cold_put_published(struct store *s, uint32_t p, bool all, const uint64_t *changed,
+                       size_t n, struct life_time t, struct err *e)
+{
+    struct publishing x = {.s = s, .p = p, .t = t};
+    struct key_list *out = &s->cold->parts[p].out;
+    if (key_list_reserve(&x.changed, n) != 0 || key_list_reserve(out, n) != 0) {
+        drop_list(&x.changed);
+        return err_nomem(e, "the notes of a save");
+    }
+    if (n > 0)
+        memcpy(x.changed.at, changed, n * sizeof(*changed));
+    x.changed.n = (uint32_t)n;
+    sort_once(&x.changed);
+    int rc = publish_copy(&x, all, e);
+    out->n = rc == 0 ? 0 : out->n;
+    for (uint32_t i = 0; i < x.changed.n && rc == 0; i++) {
+        uint32_t h;
+        table_find(s->rows, &x.changed.at[i], 1, &h);
+        if (h == TABLE_NONE)
+            cold_note_out(s, p, x.changed.at[i]);
+    }
+    drop_list(&x.changed);
+    return rc;
 }
 
 void cold_free_lists(struct cold_part *part)

@@ -45,7 +45,7 @@ static int cold_walk_gather(void *ctx, uint64_t key, const void *row, uint32_t s
     return w->n == x->max ? cold_walk_look_at(w, e) : 0;
 }
 
-static int walk(struct store *s, uint32_t p, cold_row_fn fn, void *ctx, struct err *e)
+int cold_walk(struct store *s, uint32_t p, cold_row_fn fn, void *ctx, struct err *e)
 {
     struct walk w = {.s = s, .fn = fn, .ctx = ctx};
     TRY(cold_write_waiting(s->cold, e));
@@ -69,7 +69,7 @@ static int give_row(void *ctx, uint64_t key, float *row, uint32_t size, struct e
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e)
 {
     struct each x = {s, fn, ctx};
-    return s->parts[p].cold > 0 ? walk(s, p, give_row, &x, e) : 0;
+    return s->parts[p].cold > 0 ? cold_walk(s, p, give_row, &x, e) : 0;
 }
 
 int cold_visit(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
@@ -175,31 +175,32 @@ static int clear_row(void *ctx, uint64_t key, float *row, uint32_t size, struct 
 
 static int cold_walk_shrink(struct cold_change *o, struct err *e)
 {
-    TRY(walk(o->s, o->p, shrink_row, o, e));
+    TRY(cold_walk(o->s, o->p, shrink_row, o, e));
     return tier_write(o->s->cold->tier, e);
 }
 
 static int clear(struct cold_change *o, struct err *e)
 {
-    TRY(walk(o->s, o->p, clear_row, o, e));
+    TRY(cold_walk(o->s, o->p, clear_row, o, e));
     return tier_clear(o->s->cold->tier, o->p, e);
 }
 
-int cold_admin(struct store *s, uint32_t p, struct err *e)
+int cold_admin(struct store *s, uint32_t p, enum store_admin what, struct life_time t,
+               struct err *e)
 {
     struct store_part *part = &s->parts[p];
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
-    struct cold_change o = {.s = s, .p = p, .t = store_admin_time(s, p)};
+    struct cold_change o = {.s = s, .p = p, .t = t};
     // Empties the batch, so that it has only the changes of this operation.
     TRY(cold_write_waiting(s->cold, e));
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
-    if (s->admin == STORE_SHRINK && s->life->shrink != NULL)
+    if (what == STORE_SHRINK && s->life->shrink != NULL)
         rc = cold_walk_shrink(&o, e);
-    else if (s->admin == STORE_CLEAR)
+    else if (what == STORE_CLEAR)
         rc = clear(&o, e);
-    else if (s->admin == STORE_PUBLISHED)
+    else if (what == STORE_PUBLISHED)
         rc = cold_publish(s, p, e);
     if (rc != 0) {
         tier_drop(s->cold->tier);
@@ -209,7 +210,7 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     }
     assert(o.removed <= part->cold);
     part->cold -= o.removed;
-    if (s->admin == STORE_SHRINK)
+    if (what == STORE_SHRINK)
         s->cold->parts[p].shrunk = o.t.day;
     return 0;
 }

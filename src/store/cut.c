@@ -324,6 +324,8 @@ bool cut_publishing(const struct store *s)
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
 {
     const struct cut *c = s->cut;
+    if (c->parts[p].out)
+        return false;
     // A row that has changed since its publication stays in memory until the cut ends. If
     // it were demoted and promoted again, it would count as published.
     return !cut_read_out(c, p) || handle_bit(&c->changed, handle) ||

@@ -19,9 +19,10 @@ size_t cut_published_most(const struct store *s, uint32_t p)
 {
     const struct store_part *part = &s->parts[p];
     assert(s->cut != NULL && p < s->n_parts);
-    return sizeof(struct published_head) +
-           ((size_t)part->changed.n + s->cut->parts[p].kept.n + part->gone.n) *
-               sizeof(uint64_t);
+    size_t keys = (size_t)part->changed.n + s->cut->parts[p].kept.n + part->gone.n;
+    if (s->cold != NULL)
+        keys += cold_out_most(s, p);
+    return sizeof(struct published_head) + keys * sizeof(uint64_t);
 }
 
 int cut_get_published(const struct store *s, uint32_t p, struct buf *to)
@@ -43,6 +44,8 @@ int cut_get_published(const struct store *s, uint32_t p, struct buf *to)
         rc = buf_add(to, &key, sizeof(key));
         head.n_changed++;
     }
+    if (rc == 0 && s->cold != NULL)
+        rc = cold_get_out(s, p, to, &head.n_changed);
     if (rc == 0)
         rc = buf_add(to, part->gone.at, part->gone.n * sizeof(*part->gone.at));
     if (rc != 0)
@@ -120,6 +123,13 @@ static void put_notes(struct store *s, uint32_t p, struct handle_list *changed,
     part->gone.n = (uint32_t)n_gone;
 }
 
+static void unmark(struct store *s, struct handle_list *rows)
+{
+    for (uint32_t i = 0; i < rows->n; i++)
+        handle_bit_clear(&s->marks, rows->at[i]);
+    mem_free(rows->at);
+}
+
 static int read_head(const struct store *s, uint32_t p, const void *bytes, size_t n,
                      struct published_head *ret, struct err *e)
 {
@@ -158,6 +168,15 @@ int cut_put_published(struct store *s, uint32_t p, const void *bytes, size_t n,
         return err_nomem(e, "the notes of a save");
     }
     struct life_time t = {.day = part->day, .step = head.step};
+    // Rows on disk come first, because only they can fail.
+    int rc = s->cold != NULL ? cold_put_published(s, p, head.mode == SAVE_BASE, keys,
+                                                  head.n_changed, t, e)
+                             : 0;
+    if (rc != 0) {
+        unmark(s, &changed);
+        mem_free(live.at);
+        return rc;
+    }
     // A delta has rows that had changed since the save before.
     publish(s, p, head.mode == SAVE_BASE ? &live : &part->changed, t);
     put_notes(s, p, &changed, gone, head.n_gone);

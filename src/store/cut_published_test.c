@@ -2,7 +2,8 @@
 // of the others. Both make cuts of the led partitions and do admin operations in them,
 // and tell the other store, also what was published; their rows and notes for deltas
 // must stay equal. Then one store leads everything, and its delta completes the base
-// and the deltas of both.
+// and the deltas of both. Two stores with rows on disk have different rows there. Then their
+// notes may differ, but the rows and the deltas may not.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 #include "base/alloc.h"
 #include "base/compare.h"
 #include "kit/cuts.h"
+#include "kit/files.h"
 #include "kit/test.h"
+#include "kit/tiers.h"
 #include "store/cut.h"
 
 enum { UNIVERSE = 2000, STORES = 2 };
@@ -28,7 +31,19 @@ static const char *const settings[] = {
 };
 enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
+// Each store keeps another number of rows in memory.
+static const char *const cold_settings[] = {
+    "accessor=ctr; dim=3; rule=adagrad; embedx-rule=adagrad; embedx-threshold=2; "
+    "embedx-init=0.1; deltas=yes; base-threshold=1; delta-threshold=0.5",
+    "accessor=ctr; dim=3; rule=adagrad; deltas=yes; entry=count:2; " ALL_PUBLISHED,
+    "accessor=ctr; dim=0; deltas=yes; decay=1; cold-after-days=0; " ALL_PUBLISHED,
+    "accessor=plain; dim=5; rule=adam; deltas=yes",
+    "accessor=plain; dim=2; rule=sum",
+};
+static const char *const hot_rows[STORES] = {"hot-rows=40", "hot-rows=500"};
+
 struct pair {
+    bool cold;
     struct store *of[STORES];
     bool cuts[STORES]; // whether a cut is under way
     uint64_t checksum[STORES];
@@ -43,16 +58,32 @@ static uint32_t leader(uint32_t p)
     return p % STORES;
 }
 
-static void pair_open(struct pair *x, const char *words, uint32_t bits, uint64_t seed)
+static struct store *open_cold(const char *words, uint32_t bits, uint32_t i)
 {
-    *x = (struct pair){.b = batch_make(UNIVERSE), .d = {.seed = seed}};
+    struct store *s;
+    char all[512];
+    snprintf(all, sizeof(all), "%s; %s", words, hot_rows[i]);
+    snprintf(tiers_dir, sizeof(tiers_dir), "%s", files_in(i == 0 ? "tier" : "tier2"));
+    OK(tiers_open(&s, all, bits, &ok_e));
+    return s;
+}
+
+static void pair_open_with(struct pair *x, const char *words, uint32_t bits,
+                           uint64_t seed, bool cold)
+{
+    *x = (struct pair){.cold = cold, .b = batch_make(UNIVERSE), .d = {.seed = seed}};
     x->said = BUF_INIT(1 << 24);
     for (uint32_t i = 0; i < STORES; i++) {
-        x->of[i] = stores_open(words, bits);
+        x->of[i] = cold ? open_cold(words, bits, i) : stores_open(words, bits);
         for (uint32_t p = 0; p < x->of[i]->n_parts; p++)
             store_set_backup(x->of[i], p, leader(p) != i);
     }
     x->chain = chain_make(x->of[0], UNIVERSE);
+}
+
+static void pair_open(struct pair *x, const char *words, uint32_t bits, uint64_t seed)
+{
+    pair_open_with(x, words, bits, seed, false);
 }
 
 static void pair_close(struct pair *x)
@@ -71,6 +102,14 @@ static void push(struct pair *x)
     same = x->d;
     OK(batch_push(x->of[0], x->b, &x->d, &ok_e));
     OK(batch_push(x->of[1], x->b, &same, &ok_e));
+}
+
+// One store pulls, which changes the rows that it has in memory.
+static void pull(struct pair *x)
+{
+    struct store *s = x->of[rng_below(&x->d, STORES)];
+    batch_draw(x->b, &x->d, 1 + rng_below(&x->d, 100));
+    OK(store_pull(s, x->b->keys, x->b->n, x->b->values, NULL, &ok_e));
 }
 
 // Tries until it succeeds, while one allocation after the other fails.
@@ -133,6 +172,8 @@ static void save(struct pair *x, uint32_t i, enum save_mode mode, bool commit, b
     while (block.kind != ROWS_END) {
         if (rng_below(&x->d, 4) == 0)
             push(x);
+        else if (rng_below(&x->d, 4) == 0)
+            pull(x);
         OK(cut_next(s, 1 + rng_below(&x->d, 4000), &block, &ok_e));
         if (block.kind != ROWS_END)
             take_block(x, i, &block, commit && mode != SAVE_CHECKPOINT, all);
@@ -205,7 +246,7 @@ static void check_equal(struct pair *x)
     image_check_equal(a, b);
     image_free(a);
     image_free(b);
-    for (uint32_t p = 0; p < x->of[0]->n_parts; p++) {
+    for (uint32_t p = 0; p < x->of[0]->n_parts && !x->cold; p++) {
         struct key_list changed[STORES] = {0}, gone[STORES] = {0};
         for (uint32_t i = 0; i < STORES; i++)
             list_notes(x->of[i], p, &changed[i], &gone[i]);
@@ -217,12 +258,11 @@ static void check_equal(struct pair *x)
     }
 }
 
-static void test_copies_stay_equal(void **state)
+static void copies_stay_equal(const char *const *words, bool cold)
 {
-    (void)state;
     for (uint32_t k = 0; k < 3 * SETTINGS; k++) {
         struct pair x;
-        pair_open(&x, settings[k % SETTINGS], 1 + k % 3, k);
+        pair_open_with(&x, words[k % SETTINGS], 1 + k % 3, k, cold);
         for (int i = 0; i < 30; i++)
             push(&x);
         bool deltas = store_config(x.of[0])->deltas;
@@ -241,18 +281,31 @@ static void test_copies_stay_equal(void **state)
                 check_equal(&x);
         }
         check_equal(&x);
+        if (cold)
+            assert_true(store_stats(x.of[0]).cold_rows > 0);
         pair_close(&x);
     }
 }
 
-// The leader of half of the partitions dies. A delta of the other store, which then leads all
-// of them, completes the saves of both.
-static void test_a_delta_after_a_death(void **state)
+static void test_copies_stay_equal(void **state)
 {
     (void)state;
+    copies_stay_equal(settings, false);
+}
+
+static void test_copies_on_disk_stay_equal(void **state)
+{
+    (void)state;
+    copies_stay_equal(cold_settings, true);
+}
+
+// The leader of half of the partitions dies. A delta of the other store, which then leads all
+// of them, completes the saves of both.
+static void a_delta_after_a_death(const char *const *words, bool cold)
+{
     for (uint32_t k = 0; k < 9; k++) {
         struct pair x;
-        pair_open(&x, settings[1 + k % 3], 1 + k % 3, 100 + k);
+        pair_open_with(&x, words[1 + k % 3], 1 + k % 3, 100 + k, cold);
         for (int i = 0; i < 30; i++)
             push(&x);
         chain_clear(x.chain);
@@ -276,6 +329,18 @@ static void test_a_delta_after_a_death(void **state)
         image_free(saved);
         pair_close(&x);
     }
+}
+
+static void test_a_delta_after_a_death(void **state)
+{
+    (void)state;
+    a_delta_after_a_death(settings, false);
+}
+
+static void test_a_delta_from_disk_after_a_death(void **state)
+{
+    (void)state;
+    a_delta_after_a_death(cold_settings, true);
 }
 
 // A cut has no room for copies, but the copies of partitions that another store leads
@@ -347,5 +412,12 @@ int main(void)
         cmocka_unit_test(test_what_is_left_out),
         cmocka_unit_test(test_damaged),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest cold_tests[] = {
+        cmocka_unit_test(test_copies_on_disk_stay_equal),
+        cmocka_unit_test(test_a_delta_from_disk_after_a_death),
+    };
+    int rc;
+    if (cmocka_run_group_tests(tests, NULL, NULL) != 0)
+        return 1;
+    return tiers_begin(&rc) ? cmocka_run_group_tests(cold_tests, NULL, files_end) : rc;
 }

@@ -94,6 +94,12 @@ static bool is_published_anew(const struct store *s, const float *row)
     return memcmp(s->first, row, bytes) != 0;
 }
 
+bool cut_publishes_row(const struct store *s, uint32_t p, const float *row)
+{
+    return cut_has(s, p) && s->cut->o.mode == SAVE_BASE && is_published_anew(s, row) &&
+           is_saved(s, p, row, SAVE_BASE);
+}
+
 // Copies a cold row. Used in all modes except SAVE_DELTA.
 static int copy_cold(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)

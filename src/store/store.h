@@ -170,6 +170,7 @@ struct store_stats {
     uint64_t rows, extra_rows, cold_rows;
     uint64_t backup_rows; // rows in memory of partitions that another store leads; `rows`
                           // and `extra_rows` include them
+    uint64_t backup_cold_rows; // the same on disk; `cold_rows` includes them
     uint64_t bytes; // bytes of rows, extra rows, index, sketches, lists, and the cold
                     // tier's memory limit
     uint64_t made, refused; // number of rows made; number of pushed keys that the entry

@@ -412,6 +412,9 @@ bool cut_has(const struct store *s, uint32_t p);
 bool cut_publishing(const struct store *s);
 // Returns whether the row must not be demoted now.
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle);
+// Returns whether a base under way has written the row, which has not changed since, and
+// the row must be marked as published when the base is committed.
+bool cut_publishes_row(const struct store *s, uint32_t p, const float *row);
 void cut_close(struct store *s);
 
 // Defined in cold.c, and called by store*.c and others when s->cold != NULL:
@@ -431,8 +434,9 @@ void cold_used(struct store *s, const uint32_t *handles,
 void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 int cold_demote(struct store *s, uint32_t p,
                 struct err *e); // demotes rows beyond the partition's share
-int cold_admin(struct store *s, uint32_t p,
-               struct err *e); // does the admin operation on p's cold rows
+// Does an admin operation on p's cold rows, as of the time t.
+int cold_admin(struct store *s, uint32_t p, enum store_admin o, struct life_time t,
+               struct err *e);
 // Walks over the cold rows of a partition by ascending key, as store_each does.
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
@@ -457,6 +461,16 @@ int cold_cut_kept(struct store *s, uint32_t p,
                   uint64_t key); // keeps the row for the next delta
 // Ends the cut's part in the cold tier. On TUG_ENOMEM the function must be called again.
 int cold_cut_end(struct store *s, bool committed);
+// For cut_published.c: cold_get_out appends the keys of rows on disk that have changed since
+// the save, and counts them; cold_out_most, called before the end of the cut, returns the
+// most of them. cold_put_published does for the rows on disk of a copy of the partition what
+// the save did for those of the leading store: rows count as published, all of them or
+// (for a delta) those that had changed, except the `changed` ones, which it notes for the
+// next delta.
+size_t cold_out_most(const struct store *s, uint32_t p);
+int cold_get_out(const struct store *s, uint32_t p, struct buf *to, uint64_t *n);
+int cold_put_published(struct store *s, uint32_t p, bool all, const uint64_t *changed,
+                       size_t n, struct life_time t, struct err *e);
 void cold_loaded(struct store *s); // called after a load: no row counts as changed
 
 #endif

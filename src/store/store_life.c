@@ -113,7 +113,7 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
     if (store_live_rows(s, p, &s->walk) != 0 || store_life_reserve(s, part) != 0)
         return err_nomem(e, "shrinking a table");
     if (part->cold > 0)
-        TRY(cold_admin(s, p, e));
+        TRY(cold_admin(s, p, STORE_SHRINK, t, e));
     if (s->walk.n == 0) {
         store_trim_gone(s, p);
         return 0;
@@ -187,7 +187,7 @@ static int clear(struct store *s, uint32_t p, struct err *e)
     if (store_live_rows(s, p, &s->walk) != 0 || store_life_reserve(s, part) != 0)
         return err_nomem(e, "clearing a table");
     if (part->cold > 0)
-        TRY(cold_admin(s, p, e));
+        TRY(cold_admin(s, p, STORE_CLEAR, store_time(s, p), e));
     // Cannot fail: memory was reserved.
     TRY(store_remove_rows(s, p, s->walk.at, s->walk.n, e));
     if (part->entry != NULL)
@@ -204,7 +204,7 @@ static int published(struct store *s, uint32_t p, struct err *e)
     struct store_part *part = &s->parts[p];
     const struct handle_list *l = &part->published;
     if (s->cold != NULL)
-        TRY(cold_admin(s, p, e));
+        TRY(cold_admin(s, p, STORE_PUBLISHED, store_admin_time(s, p), e));
     for (uint32_t i = 0; i < l->n && s->life->published != NULL; i++) {
         if (i + AHEAD < l->n)
             prefetch_row(s, l->at[i + AHEAD]);

@@ -28,11 +28,12 @@ struct store_stats store_counts(const struct store *s)
     struct store_stats x = s->stats;
     x.extra_rows = s->n_extras;
     x.step = s->step;
-    for (uint32_t p = 0; p < s->n_parts; p++)
-        if (s->parts[p].backup)
-            x.backup_rows += s->parts[p].live;
-    for (uint32_t p = 0; s->cold != NULL && p < s->n_parts; p++)
-        x.cold_rows += s->parts[p].cold;
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        const struct store_part *part = &s->parts[p];
+        x.cold_rows += part->cold;
+        x.backup_rows += part->backup ? part->live : 0;
+        x.backup_cold_rows += part->backup ? part->cold : 0;
+    }
     if (s->cold != NULL)
         cold_counts(s, &x);
     return x;
