@@ -3,7 +3,7 @@
 // the names of the partitions, when no replica of them is left.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "kit/processes.h"
+#include "kit/servers.h"
 
 enum { ROWS = 3000 };
 
@@ -45,23 +45,40 @@ static void the_run_goes_on(void **state)
     cluster_none_left();
 }
 
-// In mode sync the model has the bits of a run in one process, and so have its saves.
+// A server is killed in a training in mode sync that makes saves.
+static void train_in_sync(const char *words, const char *out)
+{
+    cluster_start(
+        "run", "launch --servers 3 --workers 2 --replicas 2 -- %s --mode sync --out %s",
+        words, out);
+    cluster_await("run", "pass 3/");
+    pid_t pid = kill_server("server 1");
+    cluster_await("run", files_path(":%d) is gone", (int)pid));
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+// The model has the bits of a run in one process, and so have its saves.
 static void the_bits_stay(void **state)
 {
     static const char words[] = "train --data data.svm --format libsvm --batch 64 "
                                 "--data-in memory --epochs 40 --save-every 5";
     (void)state;
     tug_ends(0, "%s --deterministic --out truth", words);
-    cluster_start("run",
-                  "launch --servers 3 --workers 2 --replicas 2 -- %s --mode sync --out "
-                  "killed",
-                  words);
-    cluster_await("run", "pass 3/");
-    pid_t pid = kill_server("server 1");
-    cluster_await("run", files_path(":%d) is gone", (int)pid));
-    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    train_in_sync(words, "killed");
     cluster_same_parts("truth", "killed");
-    cluster_none_left();
+}
+
+static void the_bits_stay_on_disk(void **state)
+{
+    static const char words[] = "train --data data.svm --format libsvm --batch 64 "
+                                "--data-in memory --epochs 12 --save-every 5 --table "
+                                "accessor=ctr;embedx-threshold=0";
+    (void)state;
+    tables_need_disk();
+    tug_ends(0, "%s --deterministic --out hot", words);
+    train_in_sync(files_path("%s;hot-rows=256;cold=rows", words), "cold");
+    cluster_same_tables("hot", "cold");
 }
 
 // Each server is killed once, so at the end no server of the beginning is left.
@@ -114,11 +131,9 @@ static void what_copies_tables_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(the_run_goes_on),
-        cluster_test(the_bits_stay),
-        cluster_test(servers_come_back),
-        cluster_test(no_replica_is_left),
-        cluster_test(what_copies_tables_is_refused),
+        cluster_test(the_run_goes_on),       cluster_test(the_bits_stay),
+        cluster_test(the_bits_stay_on_disk), cluster_test(servers_come_back),
+        cluster_test(no_replica_is_left),    cluster_test(what_copies_tables_is_refused),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

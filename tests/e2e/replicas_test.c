@@ -1,14 +1,15 @@
 // Servers whose partitions have replicas are killed or stopped while workers push and
 // pull: a server that leads partitions and has backups of others, one that is being
-// filled, several at once, and a server just after the scheduler. All requests of workers
-// succeed, and history_check.py finds that no push was lost, counted twice, or seen and
-// then lost.
+// filled, several at once, and a server just after the scheduler. Rows are in memory or on
+// disk. All requests of workers succeed, and history_check.py finds that no push was lost,
+// counted twice, or seen and then lost.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/history.h"
 #include "kit/servers.h"
 
 static unsigned replicas, servers, clusters;
+static bool on_disk; // whether all rows that are not in use are on disk
 
 // ---------------------------------------------------------------- the cluster
 
@@ -29,7 +30,8 @@ static void restart_scheduler(void)
 
 static void start_server(const char *name, const char *more)
 {
-    cluster_start(name, "server --scheduler 127.0.0.1:%u %s", tables_port, more);
+    cluster_start(name, "server --scheduler 127.0.0.1:%u %s %s", tables_port,
+                  on_disk ? "--cold-root ." : "", more);
 }
 
 static void begin(unsigned n, unsigned r)
@@ -42,7 +44,8 @@ static void begin(unsigned n, unsigned r)
     for (unsigned i = 0; i < n; i++)
         start_server(names[i], i == n - 1 ? "--loops 2" : "");
     cluster_await("scheduler", "all have joined");
-    tables_admin(0, "create --settings %s", HISTORY_TABLE);
+    tables_admin(0, "create --settings %s%s", HISTORY_TABLE,
+                 on_disk ? ";cold=rows;hot-rows=1" : "");
     history_start();
     history_await();
 }
@@ -190,6 +193,39 @@ static void too_few_servers(void **state)
     cluster_said("scheduler", "was lost with partitions");
 }
 
+// Returns how many servers have rows in a directory with this end of its name.
+static unsigned count_dirs(const char *end)
+{
+    unsigned n = 0;
+    for (unsigned rank = 0; rank < 5; rank++)
+        n += files_exists(files_path("rows/16-server%u-loop0%s/rows/CURRENT", rank, end));
+    return n;
+}
+
+// A server that joins has the directory of a dead one. While a server is stopped, its
+// directory is in use, and the server that has its number takes another one.
+static void rows_on_disk(void **state)
+{
+    (void)state;
+    tables_need_disk();
+    on_disk = true;
+    begin(3, 2);
+    kill_server("a");
+    assert_int_equal(count_dirs(""), 3);
+    join("d");
+    assert_int_equal(count_dirs("") + count_dirs("-1"), 3);
+    cluster_signal("b", SIGSTOP);
+    await_death(cluster_pid("b"));
+    join("e");
+    assert_int_equal(count_dirs("-1"), 1);
+    cluster_signal("b", SIGCONT);
+    cluster_ends("b", 4, CLUSTER_PATIENCE);
+    kill_server("c");
+    settle();
+    finish();
+    on_disk = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +234,7 @@ int main(void)
         cluster_test(a_server_after_the_scheduler),
         cluster_test(three_replicas),
         cluster_test(too_few_servers),
+        cluster_test(rows_on_disk),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }

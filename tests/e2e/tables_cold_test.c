@@ -24,21 +24,9 @@ static void start(void)
     cluster_await("scheduler", "all have joined");
 }
 
-static void skip_without_rocksdb(void)
-{
-    struct tug_client *one;
-    struct tug_client_options o = {.local_loops = 1, .wait_seconds = CLUSTER_PATIENCE};
-    tables_check(tug_client_open(&one, &o));
-    bool missing = tug_table_create(one, USERS, COLD) != 0 &&
-                   strstr(tug_last_error(), "librocksdb-dev") != NULL;
-    tables_check(tug_client_close(one));
-    if (missing)
-        skip_because("built without RocksDB: librocksdb-dev");
-}
-
 static void begin(void)
 {
-    skip_without_rocksdb();
+    tables_need_disk();
     files_remove("tiers");
     files_remove("saves");
     assert_int_equal(mkdir("tiers", 0755), 0);

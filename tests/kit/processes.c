@@ -409,6 +409,13 @@ static bool same_text(const char *a, const char *b, const char *words)
     return same;
 }
 
+static const char *difference_of_tables(const char *a, const char *b)
+{
+    if (!same_text(a, b, "--state"))
+        return "the exported table of features";
+    return same_text(a, b, "--state --table dense") ? NULL : "the exported bias";
+}
+
 // Returns a description of the first difference; NULL if there is none.
 static const char *difference(const char *a, const char *b)
 {
@@ -425,9 +432,14 @@ static const char *difference(const char *a, const char *b)
                         files_path("%s/%s", dir[1], name)))
             return files_path("%s", name);
     }
-    if (!same_text(a, b, "--state"))
-        return "the exported table of features";
-    return same_text(a, b, "--state --table dense") ? NULL : "the exported bias";
+    return difference_of_tables(a, b);
+}
+
+void cluster_same_tables(const char *a, const char *b)
+{
+    const char *what = difference_of_tables(a, b);
+    if (what != NULL)
+        cluster_fail("%s differs between %s and %s", what, a, b);
 }
 
 void cluster_same_parts(const char *a, const char *b)

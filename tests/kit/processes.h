@@ -80,7 +80,10 @@ void cluster_same_counts(const char *a, const char *b);
 
 // cluster_same_parts checks that the files of the newest saves, and the exported tables,
 // have the same bytes; cluster_parts_differ returns whether any of them differs.
+// cluster_same_tables checks the exported tables only: loops write rows that were on disk
+// into files of their own.
 void cluster_same_parts(const char *a, const char *b);
+void cluster_same_tables(const char *a, const char *b);
 bool cluster_parts_differ(const char *a, const char *b);
 
 #endif

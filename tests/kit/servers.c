@@ -44,6 +44,18 @@ void tables_admin(int code, const char *words, ...)
     tug_ends(code, "table %s --scheduler 127.0.0.1:%u", text, tables_port);
 }
 
+void tables_need_disk(void)
+{
+    struct tug_client *one;
+    struct tug_client_options o = {.local_loops = 1, .wait_seconds = CLUSTER_PATIENCE};
+    tables_check(tug_client_open(&one, &o));
+    bool missing = tug_table_create(one, 0, "name=t;cold=t") != 0 &&
+                   strstr(tug_last_error(), "librocksdb-dev") != NULL;
+    tables_check(tug_client_close(one));
+    if (missing)
+        skip_because("built without RocksDB: librocksdb-dev");
+}
+
 void tables_check(int rc)
 {
     if (rc != 0)

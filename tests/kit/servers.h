@@ -31,6 +31,8 @@ void tables_admin(int code, const char *words, ...) E2E_PRINTF(2);
 
 // tables_client makes this process a guest of the cluster.
 struct tug_client *tables_client(void);
+// Skips the test if this build cannot keep rows of tables on disk.
+void tables_need_disk(void);
 void tables_check(int rc); // checks the result of a call of tug/table.h
 
 // Pushes n random keys below TABLES_KEYS, with shows and some clicks; the push depends on

@@ -425,10 +425,11 @@ bool chain_refuses(const struct shard *s, const struct shard_request *q, struct 
 
 int chain_check_table(const struct shard *s, const struct table_spec *spec, struct err *e)
 {
-    if (s->chain == NULL || spec->config.cold[0] == '\0')
+    if (s->chain == NULL || !spec->config.cold_durable)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "table '%s' must be in memory, because partitions have %u replicas",
+                   "table '%s' cannot have the setting cold-durable, because partitions "
+                   "have %u replicas: rows on disk would be from different moments",
                    spec->config.name, member_roster(s->member)->replicas);
 }
 

@@ -206,7 +206,8 @@ bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
                  const void *msg, const struct van_release *release, uint64_t bytes);
 // Returns whether this request is not possible yet if there are replicas; sets *e.
 bool chain_refuses(const struct shard *s, const struct shard_request *q, struct err *e);
-// Refuses a table that is not possible yet if there are replicas.
+// Refuses a table that is not possible if there are replicas: one that finds its rows on
+// disk again after a restart.
 int chain_check_table(const struct shard *s, const struct table_spec *spec,
                       struct err *e);
 

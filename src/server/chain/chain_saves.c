@@ -117,10 +117,13 @@ int records_apply_published(struct shard *s, const struct channel_record *r,
     struct shard_table *t = table_of(s, r, x.table, e);
     if (t == NULL)
         return e->code;
+    uint64_t begun = moves_slice_begin(s);
     for (uint32_t i = 0; i < r->n_places; i++, content += r->places[i - 1].n) {
         uint32_t p = r->places[i].partition;
         if (!records_applies(s, r, i))
             continue;
+        if (*ret_n > 0 && records_pause(s, t, begun))
+            return TUG_EIO;
         moves_break_copy(s, r->space, p, "a save ended");
         if (t->spec.config.deltas)
             TRY(cut_put_published(t->store, p, content, r->places[i].n * sizeof(uint64_t),

@@ -424,7 +424,8 @@ static void test_ring(void **state)
     replicas_close(w);
 }
 
-// Operations that records do not carry yet are refused, and so are tables with rows on disk.
+// Operations that records do not carry yet are refused, and so are tables that find their
+// rows on disk again.
 static void test_refusals(void **state)
 {
     (void)state;
@@ -437,8 +438,9 @@ static void test_refusals(void **state)
     replicas_make_spec(w, CONFIG_ASYNC, 1);
     w->spec.id = REPLICAS_TABLE + 1;
     snprintf(w->spec.config.cold, sizeof(w->spec.config.cold), "cold");
+    w->spec.config.cold_durable = true;
     replicas_send_table(w, 0);
-    REPLICAS_UNTIL(w, strstr(w->refusal, "must be in memory") != NULL);
+    REPLICAS_UNTIL(w, strstr(w->refusal, "cannot have the setting cold-durable") != NULL);
     assert_null(w->servers[0].shard->tables[REPLICAS_TABLE + 1]);
     replicas_close(w);
 }

@@ -100,6 +100,7 @@ static int do_in(struct shard *s, struct shard_table *t, uint32_t p,
         return copies_back_up(s, t, &m, p, x->step, e);
     case WIRE_DAY:
         store_backup_day(t->store, p);
+        background_demote(s, t);
         break;
     case WIRE_CLOCK:
         if (t->spec.mode != WIRE_SYNC)
@@ -135,9 +136,12 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
         return drop(s, &x, e);
     if (t == NULL || t->spec.space != r->space)
         return stream_damaged(e);
+    uint64_t begun = moves_slice_begin(s);
     for (uint32_t i = 0; i < r->n_places; i++) {
         if (!records_applies(s, r, i))
             continue;
+        if (*ret_n > 0 && records_pause(s, t, begun))
+            return TUG_EIO;
         TRY(do_in(s, t, r->places[i].partition, &x, e));
         ++*ret_n;
     }

@@ -213,8 +213,9 @@ static int begin_anew(struct shard *s, struct chain_outlet *o)
     return 0;
 }
 
-// Takes the numbers of records that a node and all members after it have.
-static void take_acks(struct shard *s, const struct chain_outlet *o,
+// Takes the numbers of records that a node and all members after it have. Such a number also
+// grows while the node applies a long record partition by partition.
+static void take_acks(struct shard *s, struct chain_outlet *o,
                       const struct wire_span *acks)
 {
     const uint64_t *x = acks->data;
@@ -223,8 +224,11 @@ static void take_acks(struct shard *s, const struct chain_outlet *o,
         if (space >= WIRE_SPACES || partition >> s->bits != 0)
             continue;
         struct chain_place *p = &s->chain->of[space][partition];
+        uint64_t before = p->committed;
         if (p->next == o)
             inlets_commit(s, p, x[i + 1]);
+        if (p->committed > before)
+            o->moved_at = s->now;
     }
 }
 

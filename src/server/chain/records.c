@@ -71,6 +71,11 @@ bool records_applies(const struct shard *s, const struct channel_record *r, uint
     return s->chain->of[r->space][r->places[i].partition].applies;
 }
 
+bool records_pause(const struct shard *s, const struct shard_table *t, uint64_t begun)
+{
+    return t->spec.config.cold[0] != '\0' && moves_slice_over(s, begun);
+}
+
 // Makes the runs of the places that are applied. Returns whether these are all places.
 static bool make_runs(struct shard *s, const struct channel_record *r, struct keys *ret)
 {

@@ -43,6 +43,10 @@ bool records_applies(const struct shard *s, const struct channel_record *r, uint
 int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
                   struct err *e);
 
+// Returns whether a record is applied to its other places later, without an error, because
+// it reads rows on disk and has taken too long since `begun` (moves_slice_begin).
+bool records_pause(const struct shard *s, const struct shard_table *t, uint64_t begun);
+
 // Defined in clock_records.c and batches.c: apply records of their kinds, with *ret_n 0 at
 // first.
 int records_apply_clock(struct shard *s, const struct channel_record *r, uint32_t *ret_n,

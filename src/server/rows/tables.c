@@ -12,6 +12,7 @@
 #include "server/background.h"
 #include "server/clocks/pending.h"
 #include "server/clocks/sync.h"
+#include "server/rows/cold_dir.h"
 #include "server/rows/copies.h"
 #include "server/rows/place.h"
 #include "server/shard_internal.h"
@@ -113,22 +114,6 @@ static int reserve_strip(struct shard *s, const struct table_spec *spec, struct 
     return 0;
 }
 
-// Gets the directory of this loop's cold rows of the table. The name of the directory
-// contains the numbers of the process and the loop, not the node's id, so that it is the
-// same after a restart.
-static int cold_dir(const struct shard *s, const struct shard_table *t,
-                    char ret[FILE_PATH_MAX], struct err *e)
-{
-    const struct roster_node *me = roster_find(member_roster(s->member),
-                                               member_id(s->member));
-    char below[FILE_PATH_MAX];
-    int n = snprintf(below, sizeof(below), "%s/%u-server%u-loop%u", t->spec.config.cold,
-                     t->spec.id, me != NULL ? me->rank : 0, me != NULL ? me->loop : 0);
-    if (n < 0 || n >= FILE_PATH_MAX)
-        return err_set(e, TUG_EUSAGE, "'%s': the path is too long", t->spec.config.cold);
-    return roots_make_cold(s->o.roots, below, ret, e);
-}
-
 // Gives a new store, which has no rows, the partitions whose rows are on this shard.
 static void own(const struct shard *s, const struct table_spec *spec, struct store *store)
 {
@@ -167,7 +152,7 @@ int tables_open_store(const struct shard *s, const struct shard_table *t,
                               .partition_bits = s->bits,
                               .max_bytes = s->o.max_bytes};
     if (t->spec.config.cold[0] != '\0') {
-        TRY(cold_dir(s, t, cold, e));
+        TRY(cold_dir_find(s, t, cold, e));
         o.cold_dir = cold;
     }
     TRY(store_open(ret, &o, e));
@@ -333,7 +318,7 @@ static void count_store(const struct store_stats *x, struct msg_table_is *m)
     m->rows = x->rows - x->backup_rows;
     m->bytes = x->bytes;
     m->extra_rows = x->extra_rows;
-    m->cold_rows = x->cold_rows;
+    m->cold_rows = x->cold_rows - x->backup_cold_rows;
     m->made = x->made;
     m->refused = x->refused;
     m->evicted_score = x->evicted_score;
