@@ -18,7 +18,7 @@
 #define REPORTS_NS (2 * SECOND_NS)
 // The first pause before a loop is filled again, and how often it doubles.
 #define AGAIN_NS (5 * SECOND_NS)
-enum { AGAIN_DOUBLES = 7 };
+enum { AGAIN_DOUBLES = 4 };
 // A member that has stayed for so long begins with the first pause again.
 #define OUTS_NS (3600 * SECOND_NS)
 
