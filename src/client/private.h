@@ -168,13 +168,10 @@ struct request {
     // a loop serves the slice only in the epoch that the slice names. After a move of a
     // partition the request is cut and sent anew, also to loops that have answered
     // (docs/design/0035). Such requests are parts of synchronous batches, new tables, ticks,
-    // steps and marks of a save.
+    // steps, marks of a save, and with replicas admin operations.
     bool whole;
     struct staging *stagings;
 
-    // The owners of partitions (roster_owners_sum) when an admin operation began; 0: not
-    // compared.
-    uint64_t owners;
     uint64_t number; // number of the push or admin operation; 0: not started
     // Gets the sum of the loops' answers to an admin operation; may be NULL.
     uint64_t *sum;

@@ -197,42 +197,31 @@ static client_ts admin(struct client *c, const struct msg_table_do *m, uint64_t 
         return 0;
     r->u.m.table_do = *m;
     r->sum = ret_sum;
-    if (ret_sum != NULL)
-        *ret_sum = 0;
+    r->whole = member_roster(c->member)->replicas > 1;
     return request_begin(r, NULL);
 }
 
 static int send_admin(struct slice *s)
 {
     struct request *r = s->request;
+    r->u.m.table_do.epoch = s->peer->client->epoch;
     r->u.m.table_do.number = r->number;
     r->u.m.table_do.low = r->client->admins.low;
     return request_send(s, &r->u.m.table_do);
 }
 
+// With replicas this is called again in each new epoch, in which other loops may own the
+// partitions. Each loop answers for all partitions that it owns then.
 static int begin_admin(struct request *r)
 {
-    const struct roster *x = member_roster(r->client->member);
-    r->owners = x->replicas > 1 ? roster_owners_sum(x) : 0;
+    if (r->sum != NULL)
+        *r->sum = 0;
     return slice_cut_all(r);
-}
-
-// With replicas, partitions get other owners when a server dies, which may or may not know
-// of the operation.
-static int admin_placed(struct request *r)
-{
-    if (r->owners == 0 ||
-        r->owners == roster_owners_sum(member_roster(r->client->member)))
-        return 0;
-    return err_because(&r->why, TUG_EIO, REASON_SAVE_AGAIN, 0,
-                       "an operation on table '%s' may have been done in some partitions "
-                       "only, because a server has died meanwhile: do it again",
-                       r->spec->config.name);
 }
 
 REQUEST_KIND(admin, "an admin operation on", MSG_TABLE_DO, MSG_OK, begin_admin,
              .send = send_admin, .take = request_add, .numbers = NUMBERS_ADMINS,
-             .takes_long = true, .holds = true, .placed = admin_placed);
+             .takes_long = true, .holds = true);
 
 client_ts client_admin(struct client *c, uint32_t table, enum wire_admin what,
                        uint32_t other, struct err *e)

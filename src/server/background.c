@@ -16,6 +16,7 @@
 
 #include "server/clocks/pending.h"
 #include "server/clocks/sync.h"
+#include "server/rows/place.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 #include "server/told.h"
@@ -90,7 +91,7 @@ static int begin_walk(struct shard *s, struct shard_table *t,
     TRY(store_admin(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
     chain_note_operation(s, t, m, NULL, 0);
     if (clears)
-        sync_restart(s, t);
+        tables_restart(s, t, NULL);
     t->turn = turn;
     t->work = true;
     admin_going(&s->admin, session, m->number);
@@ -131,7 +132,10 @@ static enum outcome begin_on_store(struct shard *s, struct shard_table *t,
         if (chain_reserve_operation(s, t, e) != 0)
             return GOES_ON;
         chain_note_operation(s, t, m, NULL, 0);
-        store_day(t->store);
+        if (s->chain == NULL)
+            store_day(t->store);
+        for (uint32_t i = 0; s->chain != NULL && i < s->chain->n_left; i++)
+            store_day_in(t->store, s->chain->left[i]);
         tables_touch_all(s, t);
         background_demote(s, t);
         return GOES_ON;
@@ -213,11 +217,15 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
     bool begun = false;
     struct err e = {0};
     int space = space_of(s, m); // found now, because the operation may drop the table
+    if (s->chain != NULL)
+        outcome = place_check_all(s, q, m->epoch);
     // Some partition is moving, so the operation could change rows that are being copied.
-    if (s->roles.n_unsettled > 0)
-        return WANTS_MOVE;
-    if (s->chain != NULL && chain_is_about_all(s) == WANTS_MEMBER)
-        return WANTS_MEMBER;
+    else if (s->roles.n_unsettled > 0)
+        outcome = WANTS_MOVE;
+    if (outcome == GOES_ON && s->chain != NULL)
+        outcome = chain_is_about_all(s);
+    if (outcome != GOES_ON)
+        return outcome;
     if (s->chain != NULL && m->what == WIRE_DROP)
         chain_is_about(s, ABOUT_TABLES, WIRE_SPACE_SPARSE, NULL);
     if (session == 0)
@@ -228,7 +236,9 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
         if (bug_in(s->o.member.bugs, WITHOUT_ADMIN_NUMBERS) && q->fresh != NULL &&
             state == ADMIN_DONE)
             state = ADMIN_NEW;
-        if (state == ADMIN_NEW)
+        if (s->chain != NULL)
+            (void)chain_find_left(s, q, &state, &value, &e);
+        if (e.code == 0 && state == ADMIN_NEW)
             outcome = operation_begin(s, q, &begun, &e);
         else if (state == ADMIN_GOING)
             outcome = WANTS_TURN;
@@ -266,6 +276,7 @@ static void end_turn(struct shard *s, struct shard_table *t)
     tables_touch_all(s, t);
     tables_measure(s, t);
     admin_done(&s->admin, x->session, x->number, gone);
+    chain_end_operation(s, t, x->session, x->number);
     pending_wake(s, WANTS_TURN);
     saves_look(s);
 }

@@ -204,7 +204,7 @@ static void operate(struct pair *x, uint32_t i)
         if (kind < 4)
             OK(store_backup_admin(other, p, o, 0.7f, store_step_of(s), &ok_e));
         else
-            store_backup_day(other, p);
+            store_day_in(other, p);
     }
     // The other store learns of the steps later.
     store_set_step(other, store_step_of(s));

@@ -127,7 +127,7 @@ void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
 // Ends a day: rows that are not pushed count as unseen for one day more.
 void store_day(struct store *s);
-void store_backup_day(struct store *s, uint32_t partition); // only in a copy
+void store_day_in(struct store *s, uint32_t partition); // in one partition
 // Returns the number of days that have ended. Partitions differ in this number only after
 // a load or a move; then it is the largest number of the partitions that the store owns.
 uint32_t store_day_of(const struct store *s);
@@ -155,6 +155,10 @@ enum store_admin {
 // Begins an admin operation. Returns TUG_EUSAGE if a cut or another operation is in
 // progress. `threshold` replaces shrink's delete_threshold unless it is NAN.
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e);
+// The operation that has just begun is not done in this partition.
+void store_leave_out(struct store *s, uint32_t partition);
+// Returns the number of rows that the last STORE_SHRINK has removed in a partition.
+uint64_t store_shrunk(const struct store *s, uint32_t partition);
 // Does the operation STORE_SHRINK or STORE_CLEAR at once in one partition, which another
 // store leads (store_set_backup), as that store began it at this global step. On failure
 // nothing has changed.

@@ -62,6 +62,7 @@ struct store_part { // the state of one partition
     uint64_t step;
     // Number of the last admin operation that was done in this partition.
     uint32_t admin;
+    uint32_t shrunk;     // number of rows that the last STORE_SHRINK has removed
     struct entry *entry; // NULL if the policy has no state, or no key was pushed yet
     // Rows that have changed since the last base or delta (config.deltas). A row that was
     // changed, removed and made again is listed twice, and the handle of a removed row

@@ -31,7 +31,7 @@ void store_day(struct store *s)
     s->demote_at = 0;
 }
 
-void store_backup_day(struct store *s, uint32_t partition)
+void store_day_in(struct store *s, uint32_t partition)
 {
     assert(partition < s->n_parts);
     s->parts[partition].day++;
@@ -112,13 +112,16 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
         return 0;
     if (store_live_rows(s, p, &s->walk) != 0 || store_life_reserve(s, part) != 0)
         return err_nomem(e, "shrinking a table");
-    if (part->cold > 0)
+    uint32_t cold = part->cold;
+    if (cold > 0)
         TRY(cold_admin(s, p, STORE_SHRINK, t, e));
+    part->shrunk += cold - part->cold;
     if (s->walk.n == 0) {
         store_trim_gone(s, p);
         return 0;
     }
     uint32_t all = s->walk.n, stay = decay(s, t);
+    part->shrunk += all - stay;
     // Cannot fail: memory was reserved.
     TRY(store_remove_rows(s, p, s->walk.at + stay, all - stay, e));
     if (s->accessor.life.decay != 1)
@@ -169,6 +172,7 @@ int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
             staying[stay++] = h;
         }
     }
+    s->parts[p].shrunk += gone;
     TRY(store_remove_rows(s, p, going, gone, e)); // cannot fail: memory was reserved
     return s->accessor.life.decay != 1 ? store_note(s, p, staying, stay, e) : 0;
 }
@@ -241,6 +245,17 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
+void store_leave_out(struct store *s, uint32_t partition)
+{
+    assert(partition < s->n_parts);
+    s->parts[partition].admin = s->admin_number;
+}
+
+uint64_t store_shrunk(const struct store *s, uint32_t partition)
+{
+    return s->parts[partition].shrunk;
+}
+
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e)
 {
     if (s->cut != NULL || s->admin_at < s->n_parts)
@@ -254,9 +269,11 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
     s->admin_days = 0;
     s->order_step = s->step;
     // The store that leads a partition says when its copy here does the operation.
-    for (uint32_t p = 0; p < s->n_parts; p++)
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        s->parts[p].shrunk = 0;
         if (s->parts[p].backup)
-            s->parts[p].admin = s->admin_number;
+            store_leave_out(s, p);
+    }
     if (s->turned.n_words > 0)
         memset(s->turned.words, 0, s->turned.n_words * sizeof(*s->turned.words));
     return 0;

@@ -66,8 +66,19 @@ static void shrink_meanwhile(struct store *s, struct batch *b, struct rng *d, ui
     OK(store_finish(s, &ok_e));
 }
 
+// Returns the number of rows that the last shrink has removed.
+static uint64_t shrunk(const struct store *s)
+{
+    uint64_t n = 0;
+    for (uint32_t p = 0; p >> BITS == 0; p++)
+        n += store_shrunk(s, p);
+    return n;
+}
+
 static void check_same(struct store *const s[2])
 {
+    for (uint32_t p = 0; p >> BITS == 0; p++)
+        assert_int_equal(store_shrunk(s[0], p), store_shrunk(s[1], p));
     struct image *a = image_of(s[0], SAVE_CHECKPOINT);
     struct image *b = image_of(s[1], SAVE_CHECKPOINT);
     struct store_stats x = store_stats(s[0]), y = store_stats(s[1]);
@@ -86,6 +97,7 @@ static void test_meanwhile(void **state)
     (void)state;
     uint64_t evicted = 0;
     for (uint32_t i = 0; i < N_SETTINGS; i++) {
+        uint64_t gone = 0;
         struct store *s[2] = {stores_open(settings[i], BITS),
                               stores_open(settings[i], BITS)};
         struct batch *b = batch_make(UNIVERSE);
@@ -97,6 +109,9 @@ static void test_meanwhile(void **state)
             shrink_before(s[0], b, &d[0], 20);
             shrink_meanwhile(s[1], b, &d[1], 20);
             check_same(s);
+            gone += shrunk(s[0]);
+            struct store_stats is = store_stats(s[0]);
+            assert_int_equal(gone, is.evicted_score + is.evicted_age + is.evicted_ttl);
             if (s[0]->config.deltas) {
                 struct image *x = cuts_all(s[0], SAVE_DELTA, true, NULL);
                 struct image *y = cuts_all(s[1], SAVE_DELTA, true, NULL);

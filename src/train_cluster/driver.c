@@ -210,14 +210,10 @@ int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clo
 int driver_set_clock(struct driver *d, uint64_t clock, struct err *e)
 {
     for (uint32_t table = 0; table < 2; table++) {
-        int rc = TUG_EIO;
-        // After the death of a server the clock is set again.
-        for (int i = 0; rc != 0; i++) {
-            client_ts ts = client_clock(d->remote.client, table, clock, e);
-            rc = ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
-            if (rc != 0 && (e->reason != REASON_SAVE_AGAIN || i == CLIENT_SAVE_TRIES))
-                return rc;
-        }
+        client_ts ts = client_clock(d->remote.client, table, clock, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(d->remote.client, ts, e));
     }
     return 0;
 }

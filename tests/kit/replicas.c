@@ -284,6 +284,10 @@ static void worker_message(void *ctx, van_link link, struct van_message *m, uint
         snprintf(w->refusal, sizeof(w->refusal), "%.*s", (int)m->m->error.what.n,
                  m->m->error.what.data);
     w->tables += m->request == REPLICAS_OTHER && m->type == MSG_OK;
+    if (m->request > REPLICAS_OTHER && m->type == MSG_OK) {
+        w->others++;
+        w->value = m->m->ok.value;
+    }
     if (m->request == 0 || m->request > w->n_sent)
         return;
     const struct replicas_sent *sent = &w->sent[m->request - 1];

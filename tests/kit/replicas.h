@@ -80,6 +80,8 @@ struct replicas {
     // the greatest value that a pull has shown.
     uint32_t invoked[REPLICAS_KEYS], acked[REPLICAS_KEYS], shown[REPLICAS_KEYS];
     char refusal[ERR_TEXT_MAX + 1]; // text of the last error that was not a repeat
+    uint32_t others; // the number of OK answers to requests above REPLICAS_OTHER
+    uint64_t value;  // the value of the last one
 };
 
 // Opens servers and the worker. The chain of partition p is `members` servers from number

@@ -9,6 +9,7 @@
 //   - all members of a chain then have the same rows, and no other server has any
 //   - the values of a pull have all pushes that were acknowledged before it was made, and
 //     none that had not been made when it ended
+//   - all members of a chain have had each day of the table once, which a client ends
 //   - a save, with the saves that it builds on, has all pushes that were acknowledged before
 //     it began, and none that had not been made when it ended
 //   - no request of a living worker fails, and nothing hangs
@@ -20,6 +21,7 @@
 #include "base/random.h"
 #include "cluster/scheduler/scheduler_internal.h"
 #include "kit/changes.h"
+#include "kit/days.h"
 #include "kit/saver.h"
 #include "kit/test.h"
 #include "rule/rule.h"
@@ -47,6 +49,7 @@ enum {
     DROPPED,
     SAVES,
     SAVES_AGAIN,
+    DAYS,
     KEPT,
     EVENTS
 };
@@ -92,6 +95,7 @@ struct world {
     uint64_t parted_until, next_parting;
     struct roots *roots;
     struct sim_saver *saver;
+    struct sim_days days;
     int64_t
         saved[KEYS]; // sums of the pushes that were acknowledged before the save began
 };
@@ -212,6 +216,8 @@ static int world_open(void *ctx, struct err *e)
         TRY(open_worker(w, i, e));
     struct sim_seen seen = {TABLE, 1, w->keys[0]};
     TRY(stage_open_strangers(&w->stage, &seen, e));
+    if (w->stage.o->bug == NO_BUG || w->stage.o->bug == WITHOUT_ADMIN_NUMBERS)
+        w->days = days_open(&w->workers[0].c, TABLE);
     return open_saver(w, e);
 }
 
@@ -508,6 +514,8 @@ static void act(void *ctx)
     if (made)
         changes_act(&w->changes);
     let_save(w, made);
+    if (w->workers[0].made)
+        days_let(&w->days);
     count_promotions(w);
     cut_somebody(w);
     part_servers(w);
@@ -516,7 +524,7 @@ static void act(void *ctx)
 static bool is_done(const struct world *w)
 {
     return w->changes.next == VAN_NEVER && w->parted[0] == NULL && has_finished_all(w) &&
-           (w->saver == NULL || sim_saver_is_done(w->saver));
+           (w->saver == NULL || sim_saver_is_done(w->saver)) && days_are_over(&w->days);
 }
 
 // Returns whether the scheduler has declared all dead servers dead.
@@ -619,6 +627,8 @@ static void check_server(struct world *w, uint32_t server, struct shard *primary
                          partition, row != NULL ? (long long)*row : -1,
                          member ? "a member's" : "another", server);
     }
+    if (member && w->days.client != NULL)
+        days_check(&w->days, s, partition);
 }
 
 static void check_rows(struct world *w)
@@ -685,6 +695,7 @@ static void count(void *ctx, uint64_t *counts)
     if (w->stage.scheduler != NULL) // with a planted bug, it may not have come back
         counts[DROPPED] += w->stage.scheduler->moving.dropped;
     counts[SAVES] += w->saver != NULL ? sim_saver_saves(w->saver) : 0;
+    counts[DAYS] += w->days.ended;
     counts[SAVES_AGAIN] += w->saver != NULL ? sim_saver_again(w->saver) : 0;
 }
 
@@ -694,7 +705,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[FILLS] > 10 * seeds && counts[PROMOTED] > seeds);
     assert_true(counts[SERVERS_DIED] > seeds / 2 && counts[SERVERS] > seeds);
     assert_true(counts[WORKERS_DIED] > seeds / 10);
-    assert_true(counts[SAVES] > seeds / 3);
+    assert_true(counts[SAVES] > seeds / 3 && counts[DAYS] > seeds / 2);
     assert_true(counts[CUTS] > seeds / 10 || counts[KEPT] > 0);
 }
 
@@ -719,7 +730,8 @@ int main(int argc, char **argv)
                  {WITHOUT_FILLED, .near = 220},
                  {WITHOUT_RECORD_EPOCHS, .near = 599},
                  {WITHOUT_RECORD_POSITIONS},
-                 {WITHOUT_RECORD_REPEATS}},
+                 {WITHOUT_RECORD_REPEATS},
+                 {WITHOUT_ADMIN_NUMBERS}},
         .state_bugs = {{ANSWERED_BEFORE_DURABLE},
                        {WITHOUT_ROW_OWNERS},
                        {WITHOUT_ROW_MOVES},
@@ -728,7 +740,8 @@ int main(int argc, char **argv)
                     "servers that joined or were drained", "partitions with a new owner",
                     "servers that did not hear that they were replaced",
                     "replicas that fell behind and left chains", "saves",
-                    "saves that began again", "schedulers that came back", "events"},
+                    "saves that began again", "days", "schedulers that came back",
+                    "events"},
         .world = &world,
         // Seeds in which a server was filled again that had led the partition before, a
         // server missed a roster with a new chain, a killed server's last report arrived

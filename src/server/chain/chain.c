@@ -30,11 +30,13 @@ int chain_open(struct shard *s, const struct roster *r)
     c->notes = mem_array(n, sizeof(*c->notes));
     c->routes = mem_array(n, sizeof(struct chain_outlet *));
     c->runs = mem_array(n + 1, sizeof(*c->runs));
+    c->left = mem_array(n, sizeof(*c->left));
     c->pushed = c->has_row = BUF_INIT(SIZE_MAX / 2);
     c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
-    if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL) {
+    if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL ||
+        c->left == NULL) {
         chain_close(s);
         return TUG_ENOMEM;
     }
@@ -58,6 +60,7 @@ void chain_close(struct shard *s)
     mem_free(c->notes);
     mem_free(c->routes);
     mem_free(c->runs);
+    mem_free(c->left);
     buf_free(&c->pushed);
     buf_free(&c->has_row);
     mem_free(c);
@@ -344,11 +347,17 @@ int chain_get_facts(const struct shard *s, enum wire_space space, uint32_t parti
         return 0;
     uint64_t facts[] = {s->chain->of[space][partition].applied,
                         member_roster(s->member)->epoch};
-    return stream_add_u64s(to, facts, 2);
+    TRY(stream_add_u64s(to, facts, 2));
+    return admin_get(&s->admin, space, partition, to);
 }
 
-int chain_take_facts(const struct shard *s, struct stream *x, struct chain_facts *ret,
-                     struct err *e)
+static bool is_over(const void *ctx, uint64_t session)
+{
+    return roster_session_over(ctx, session);
+}
+
+int chain_take_facts(struct shard *s, enum wire_space space, uint32_t partition,
+                     struct stream *x, struct chain_facts *ret, struct err *e)
 {
     uint64_t facts[2];
     if (s->chain == NULL)
@@ -356,7 +365,8 @@ int chain_take_facts(const struct shard *s, struct stream *x, struct chain_facts
     if (!stream_u64s(x, facts, 2))
         return stream_damaged(e);
     *ret = (struct chain_facts){facts[0], facts[1]};
-    return 0;
+    return admin_put(&s->admin, space, partition, partitions(s), is_over,
+                     member_roster(s->member), x, e);
 }
 
 void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,

@@ -38,6 +38,7 @@
 #define TUG_SERVER_CHAIN_CHAIN_H
 
 #include "protocol/spec.h"
+#include "server/admin.h"
 #include "server/chain/channel.h"
 #include "server/chain/gate.h"
 #include "server/moves/record.h"
@@ -159,6 +160,10 @@ struct chain {
     struct buf pushed;
     // Scratch: whether each key of a push has a row after it.
     struct buf has_row;
+    // The partitions in which the admin operation that is being served has to be done, and
+    // the session of its client.
+    uint32_t *left, n_left;
+    uint64_t left_session;
     uint64_t epoch; // epoch of the last roster that was followed
     enum chain_about about;
     enum wire_space space;
@@ -221,13 +226,15 @@ int chain_begin_next(struct shard *s, enum wire_space space, uint32_t partition,
 // if there are no replicas.
 int chain_get_facts(const struct shard *s, enum wire_space space, uint32_t partition,
                     struct buf *to);
-int chain_take_facts(const struct shard *s, struct stream *x, struct chain_facts *ret,
-                     struct err *e);
+int chain_take_facts(struct shard *s, enum wire_space space, uint32_t partition,
+                     struct stream *x, struct chain_facts *ret, struct err *e);
 void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,
                     const struct chain_facts *facts);
 
 // Defined in chain_saves.c:
 
+// Returns whether this shard serves the partition.
+bool chain_leads(const struct shard *s, enum wire_space space, uint32_t p);
 // Appends the leases that an answer about the rows of all partitions needs that this shard
 // leads. Each space has at most read_leases_most of them.
 void chain_find_leases(struct shard *s, uint32_t *n);
@@ -245,15 +252,26 @@ int records_apply_day(struct shard *s, const struct channel_record *r, uint32_t 
 
 // Defined in operations.c:
 
-// An operation begins in all partitions of the table that this shard leads: makes room for
-// its record, so that chain_note_operation cannot fail. The partitions of
-// chain_note_operation are those of chain_note_places.
+// Finds the partitions that this shard leads and in which the operation that q asks for has
+// to be done: `left` of struct chain. *state is the operation's state on this shard; it is
+// replaced by that in these partitions. *ret_value is the answer of the other ones. Returns
+// 0 or TUG_ENOMEM.
+int chain_find_left(struct shard *s, const struct shard_request *q,
+                    enum admin_state *state, uint64_t *ret_value, struct err *e);
+// The operation begins in the n partitions, which are some of those that are left, or all of
+// them if `partitions` is NULL. chain_reserve_operation makes room for its record, so that
+// chain_note_operation cannot fail. If the operation takes time, store_admin has begun it,
+// and chain_end_operation is called when it is done. These functions do nothing if there
+// are no replicas.
 int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct err *e);
 void chain_note_operation(struct shard *s, const struct shard_table *t,
                           const struct msg_table_do *m, const uint32_t *partitions,
                           uint32_t n);
-// A table is dropped. On TUG_ENOMEM it must be called again.
-int chain_note_drop(struct shard *s, const struct shard_table *t, struct err *e);
+void chain_end_operation(struct shard *s, const struct shard_table *t, uint64_t session,
+                         uint64_t number);
+// A table is dropped by the operation m. On TUG_ENOMEM it must be called again.
+int chain_note_drop(struct shard *s, const struct shard_table *t,
+                    const struct msg_table_do *m, struct err *e);
 int records_apply_operation(struct shard *s, const struct channel_record *r,
                             uint32_t *ret_n, struct err *e);
 

@@ -35,7 +35,7 @@ void chain_find_leases(struct shard *s, uint32_t *n)
     }
 }
 
-static bool leads(const struct shard *s, enum wire_space space, uint32_t p)
+bool chain_leads(const struct shard *s, enum wire_space space, uint32_t p)
 {
     return member_roster(s->member)->owners[space][p] == member_id(s->member) &&
            roles_of(&s->roles, space, p) == ROLE_HERE;
@@ -54,7 +54,7 @@ int chain_reserve_published(struct shard *s, const struct shard_table *t, struct
     r.n_common = sizeof(struct published);
     r.each[0] = sizeof(uint64_t);
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
-        if (!leads(s, t->spec.space, p))
+        if (!chain_leads(s, t->spec.space, p))
             continue;
         size_t n = t->spec.config.deltas ? cut_published_most(t->store, p) : 0;
         s->chain->notes[r.n_places++] = (struct channel_place){
@@ -79,7 +79,7 @@ void chain_note_published(struct shard *s, const struct shard_table *t, uint64_t
     struct buf *content = &s->chain->pushed;
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
         size_t begin = content->len;
-        if (!leads(s, t->spec.space, p))
+        if (!chain_leads(s, t->spec.space, p))
             continue;
         if (t->spec.config.deltas) {
             int rc = cut_get_published(t->store, p, content);
@@ -150,7 +150,7 @@ int records_apply_day(struct shard *s, const struct channel_record *r, uint32_t 
             continue;
         uint32_t p = r->places[i].partition;
         moves_break_copy(s, r->space, p, "a day ended");
-        store_backup_day(t->store, p);
+        store_day_in(t->store, p);
         t->changed_at[p] = ++t->version;
         ++*ret_n;
     }

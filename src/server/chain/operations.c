@@ -1,10 +1,15 @@
 // Records of admin operations. A backup does an operation at once in each partition: the
 // store of the leader does it there before the partition's next push or pull.
 //
+// After a failover the client sends the operation again, to all loops that lead partitions
+// then. Each loop does it only in those in which its records (server/admin.h) lack it.
+//
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
+#include "cluster/roster.h"
 #include "server/background.h"
 #include "server/chain/chain.h"
 #include "server/chain/records.h"
@@ -14,12 +19,13 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// The common content: what happens to a table (enum wire_admin), its parameters, and the
-// leader's step. The bits of the threshold are in the lower half of a number. If the table
-// is dropped, `clock` says how often this has happened. `other` is the table into which
-// rows are copied.
+// The common content: what happens to a table (enum wire_admin), its parameters, the
+// leader's step, and the operation's numbers. The bits of the threshold are in the lower half
+// of a number. If the table is dropped, `clock` says how often this has happened. `other` is
+// the table into which rows are copied.
 struct operation_record {
-    uint64_t table, what, threshold, clock, step, other;
+    uint64_t table, what, other, threshold, clock, step;
+    uint64_t session, number, low;
 };
 
 static bool has_partitions(uint8_t what)
@@ -28,44 +34,157 @@ static bool has_partitions(uint8_t what)
            what == WIRE_CLOCK || what == WIRE_COPY || what == WIRE_MEAN;
 }
 
+int chain_find_left(struct shard *s, const struct shard_request *q,
+                    enum admin_state *state, uint64_t *ret_value, struct err *e)
+{
+    const struct msg_table_do *m = &q->m->table_do;
+    uint64_t session = q->peer->session;
+    const struct shard_table *t = m->table < SPEC_MAX_TABLES ? s->tables[m->table] : NULL;
+    struct chain *c = s->chain;
+    bool again = bug_in(s->o.member.bugs, WITHOUT_ADMIN_NUMBERS) && q->fresh != NULL;
+    uint64_t *parts;
+    c->n_left = 0;
+    c->left_session = session;
+    if (t == NULL || !has_partitions(m->what) || *state == ADMIN_GOING)
+        return 0;
+    if (admin_parts(&s->admin, session, m->number, m->low, t->spec.space, 1u << s->bits,
+                    &parts) != 0)
+        return err_nomem(e, "the admin operations of a session");
+    if (parts == NULL) // it is answered
+        return 0;
+    *ret_value = 0;
+    for (uint32_t p = 0; p >> s->bits == 0; p++) {
+        if (!chain_leads(s, t->spec.space, p))
+            continue;
+        if (parts[p] == ADMIN_LACKS || again)
+            c->left[c->n_left++] = p;
+        else
+            *ret_value += parts[p];
+    }
+    *state = c->n_left > 0 ? ADMIN_NEW : ADMIN_DONE;
+    return 0;
+}
+
 int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct err *e)
 {
-    return chain_reserve_places(s, t->spec.space, NULL, 0,
-                                sizeof(struct operation_record), e);
+    return s->chain == NULL
+               ? 0
+               : chain_reserve_places(s, t->spec.space, s->chain->left, s->chain->n_left,
+                                      sizeof(struct operation_record), e);
+}
+
+static bool takes_time(uint8_t what)
+{
+    return what == WIRE_SHRINK || what == WIRE_CLEAR;
+}
+
+// Records that the operation was done, or has begun, in these partitions. An operation that
+// takes time leaves the others out.
+static void mark(struct shard *s, const struct shard_table *t,
+                 const struct msg_table_do *m, const uint32_t *partitions, uint32_t n)
+{
+    uint64_t *parts = admin_find_parts(&s->admin, s->chain->left_session, m->number);
+    assert(parts != NULL); // chain_find_left has made them
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t p = partitions[i];
+        parts[p] = m->what == WIRE_SHRINK  ? ADMIN_OPEN
+                   : m->what == WIRE_CLEAR ? store_rows_of(t->store, p)
+                                           : 0;
+    }
+    for (uint32_t p = 0, i = 0; p >> s->bits == 0 && takes_time(m->what); p++)
+        if (i < n && partitions[i] == p)
+            i++;
+        else
+            store_leave_out(t->store, p);
 }
 
 void chain_note_operation(struct shard *s, const struct shard_table *t,
                           const struct msg_table_do *m, const uint32_t *partitions,
                           uint32_t n)
 {
+    if (s->chain == NULL)
+        return;
+    if (partitions == NULL) {
+        partitions = s->chain->left;
+        n = s->chain->n_left;
+    }
     struct operation_record x = {.table = t->spec.id,
                                  .what = m->what,
+                                 .other = m->other,
                                  .clock = m->clock,
                                  .step = store_step_of(t->store),
-                                 .other = m->other};
+                                 .session = s->chain->left_session,
+                                 .number = m->number,
+                                 .low = m->low};
     memcpy(&x.threshold, &m->threshold, sizeof(m->threshold));
     chain_note_places(s, RECORD_OPERATION, t->spec.space, partitions, n, &x, sizeof(x));
+    mark(s, t, m, partitions, n);
 }
 
-static int note_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
+void chain_end_operation(struct shard *s, const struct shard_table *t, uint64_t session,
+                         uint64_t number)
 {
-    struct operation_record x = {.table = table, .what = WIRE_DROP, .clock = drops};
+    uint64_t *parts = s->chain != NULL ? admin_find_parts(&s->admin, session, number)
+                                       : NULL;
+    for (uint32_t p = 0; p >> s->bits == 0 && parts != NULL; p++)
+        if (parts[p] == ADMIN_OPEN)
+            parts[p] = store_shrunk(t->store, p);
+}
+
+// Gets the place for the values of a record's operation; NULL if they are not recorded: a
+// shard that has forgotten a session must not remember it again.
+static int find_parts(struct shard *s, enum wire_space space,
+                      const struct operation_record *x, uint64_t **ret, struct err *e)
+{
+    *ret = NULL;
+    if (x->session == 0 || roster_session_over(member_roster(s->member), x->session))
+        return 0;
+    if (admin_parts(&s->admin, x->session, x->number, x->low, space, 1u << s->bits,
+                    ret) != 0)
+        return err_nomem(e, "the admin operations of a session");
+    return 0;
+}
+
+static int note_drop(struct shard *s, const struct operation_record *x, struct err *e)
+{
     struct channel_record r = {.kind = RECORD_OPERATION,
                                .bits = s->bits,
-                               .common = (const char *)&x,
-                               .n_common = sizeof(x)};
+                               .common = (const char *)x,
+                               .n_common = sizeof(*x)};
     r.epoch = member_roster(s->member)->epoch;
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
         if (outlet_append(&o->o, &r) != 0)
             return err_nomem(e, "the record of a table for replicas");
-    s->chain->drops[table] = drops;
+    s->chain->drops[x->table] = x->clock;
     return 0;
 }
 
-int chain_note_drop(struct shard *s, const struct shard_table *t, struct err *e)
+int chain_note_drop(struct shard *s, const struct shard_table *t,
+                    const struct msg_table_do *m, struct err *e)
 {
-    uint32_t id = t->spec.id;
-    return s->chain == NULL ? 0 : note_drop(s, id, s->chain->drops[id] + 1, e);
+    if (s->chain == NULL)
+        return 0;
+    struct operation_record x = {.table = t->spec.id,
+                                 .what = WIRE_DROP,
+                                 .clock = s->chain->drops[t->spec.id] + 1,
+                                 .session = s->chain->left_session,
+                                 .number = m->number,
+                                 .low = m->low};
+    return note_drop(s, &x, e);
+}
+
+// Records that the client need not be obeyed again: another table may have the number when
+// this shard gets the request, as the successor of another one.
+static int record_drop(struct shard *s, const struct operation_record *x)
+{
+    enum admin_state state;
+    uint64_t value;
+    if (x->session == 0 || roster_session_over(member_roster(s->member), x->session))
+        return 0;
+    int rc = admin_begin(&s->admin, x->session, x->number, x->low, &state, &value, NULL);
+    if (rc == 0)
+        admin_done(&s->admin, x->session, x->number, 0);
+    return rc == TUG_ENOMEM ? rc : 0;
 }
 
 // Drops a table, and passes that on, because a next member may get it from no other loop.
@@ -80,7 +199,9 @@ static int drop(struct shard *s, const struct operation_record *x, struct err *e
     // not leave the chain because of that.
     if (t != NULL && !background_free(t))
         return TUG_EIO;
-    TRY(note_drop(s, x->table, x->clock, e));
+    if (record_drop(s, x) != 0)
+        return err_nomem(e, "the admin operations of a session");
+    TRY(note_drop(s, x, e));
     if (t != NULL) {
         moves_break(s, t->spec.space, "a table was dropped");
         tables_remove(s, t);
@@ -99,7 +220,7 @@ static int do_in(struct shard *s, struct shard_table *t, uint32_t p,
     case WIRE_MEAN:
         return copies_back_up(s, t, &m, p, x->step, e);
     case WIRE_DAY:
-        store_backup_day(t->store, p);
+        store_day_in(t->store, p);
         background_demote(s, t);
         break;
     case WIRE_CLOCK:
@@ -136,13 +257,18 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
         return drop(s, &x, e);
     if (t == NULL || t->spec.space != r->space)
         return stream_damaged(e);
-    uint64_t begun = moves_slice_begin(s);
+    uint64_t begun = moves_slice_begin(s), *parts;
+    TRY(find_parts(s, r->space, &x, &parts, e));
     for (uint32_t i = 0; i < r->n_places; i++) {
         if (!records_applies(s, r, i))
             continue;
         if (*ret_n > 0 && records_pause(s, t, begun))
             return TUG_EIO;
-        TRY(do_in(s, t, r->places[i].partition, &x, e));
+        uint32_t p = r->places[i].partition;
+        uint64_t rows = store_rows_of(t->store, p);
+        TRY(do_in(s, t, p, &x, e));
+        if (parts != NULL)
+            parts[p] = rows - store_rows_of(t->store, p);
         ++*ret_n;
     }
     return 0;

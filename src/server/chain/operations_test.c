@@ -19,17 +19,38 @@ enum { SPREAD = 2, MEMBERS = 3 }; // two servers lead partitions, a third has on
 
 static const uint32_t some[] = {0, 3, 6, 9, 12, 15}; // keys of six partitions
 
-static uint64_t operations;
+static uint64_t operations, requests;
+
+// Sends the operation with the last number to a server.
+static void send_again(struct replicas *w, uint32_t server, uint8_t what)
+{
+    struct msg_table_do m = {.what = what,
+                             .table = w->spec.id,
+                             .epoch = w->epoch,
+                             .threshold = NAN,
+                             .number = operations,
+                             .low = operations};
+    van_send(w->worker, w->servers[server].s.link, MSG_TABLE_DO,
+             REPLICAS_OTHER + ++requests, &m, NULL);
+}
+
+// Sends the next operation.
+static void send_to(struct replicas *w, uint32_t server, uint8_t what)
+{
+    operations++;
+    send_again(w, server, what);
+}
 
 static void send_to_leaders(struct replicas *w, struct msg_table_do m)
 {
     m.table = w->spec.id;
+    m.epoch = w->epoch;
     m.number = m.low = ++operations;
     if (m.what != WIRE_MEAN)
         m.threshold = NAN;
     for (uint32_t i = 0; i < SPREAD; i++)
         van_send(w->worker, w->servers[i].s.link, MSG_TABLE_DO,
-                 REPLICAS_OTHER + operations * SPREAD + i, &m, NULL);
+                 REPLICAS_OTHER + ++requests, &m, NULL);
 }
 
 static struct replicas *open_world(enum config_mode mode)
@@ -124,14 +145,6 @@ static void test_drop(void **state)
     replicas_close(w);
 }
 
-static void send_drop(struct replicas *w, uint32_t server)
-{
-    struct msg_table_do m = {.what = WIRE_DROP, .table = w->spec.id, .threshold = NAN};
-    m.number = m.low = ++operations;
-    van_send(w->worker, w->servers[server].s.link, MSG_TABLE_DO,
-             REPLICAS_OTHER + operations * SPREAD, &m, NULL);
-}
-
 static void forget_ops(struct replicas *w)
 {
     memset(w->acked, 0, sizeof(w->acked));
@@ -147,9 +160,9 @@ static void test_drop_is_passed_on(void **state)
     struct replicas *w = open_world(CONFIG_ASYNC);
     replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
     REPLICAS_UNTIL(w, replicas_all_done(w));
-    send_drop(w, 0);
+    send_to(w, 0, WIRE_DROP);
     REPLICAS_UNTIL(w, table_on(w, 1) == NULL);
-    send_drop(w, 1);
+    send_to(w, 1, WIRE_DROP);
     REPLICAS_UNTIL(w, table_on(w, 2) == NULL);
     forget_ops(w);
     replicas_make_spec(w, CONFIG_ASYNC, 1);
@@ -172,11 +185,11 @@ static void test_records_after_drop(void **state)
     sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
     replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
     REPLICAS_UNTIL(w, replicas_value(w, 0, some[0]) == 1);
-    send_drop(w, 1);
+    send_to(w, 1, WIRE_DROP);
     REPLICAS_UNTIL(w, table_on(w, 1) == NULL);
     sim_partition(w->sim, w->servers[0].v, w->servers[1].v, false);
     REPLICAS_UNTIL(w, replicas_all_done(w));
-    send_drop(w, 0);
+    send_to(w, 0, WIRE_DROP);
     REPLICAS_UNTIL(w, table_on(w, 0) == NULL);
     replicas_run(w, 3 * SECOND_NS);
     assert_int_equal(w->out, 0);
@@ -218,6 +231,138 @@ static void push_some(struct replicas *w)
     REPLICAS_UNTIL(w, replicas_all_done(w));
 }
 
+static bool leads_at_first(const struct replicas *w, uint32_t server, uint32_t key)
+{
+    return roster_partition(REPLICAS_BITS, WIRE_SPACE_SPARSE, w->keys[key]) % SPREAD ==
+           server;
+}
+
+static uint32_t count_keys(const struct replicas *w, uint32_t server)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < REPLICAS_PUSH_KEYS; i++)
+        n += leads_at_first(w, server, some[i]);
+    return n;
+}
+
+// Server 0 has cleared the table, and the keys were pushed again, before it has died. The
+// server that leads all its partitions now must clear the table in the others only.
+static void check_cleared_once(struct replicas *w, uint32_t server)
+{
+    uint32_t n = w->others;
+    send_again(w, server, WIRE_CLEAR);
+    REPLICAS_UNTIL(w, w->others == n + 1);
+    assert_int_equal(w->value, REPLICAS_PUSH_KEYS);
+    for (uint32_t i = 0; i < REPLICAS_PUSH_KEYS; i++)
+        assert_true(replicas_value(w, server, some[i]) ==
+                    (float)leads_at_first(w, 0, some[i])); // NOLINT: exact
+    // The answer stays the same, and so do the rows, when the request is repeated.
+    push_some(w);
+    send_again(w, server, WIRE_CLEAR);
+    REPLICAS_UNTIL(w, w->others == n + 2);
+    assert_int_equal(w->value, REPLICAS_PUSH_KEYS);
+    assert_true(replicas_value(w, server, some[0]) >= 1);
+}
+
+static struct replicas *open_cleared(void)
+{
+    struct replicas *w = open_world(CONFIG_ASYNC);
+    push_some(w);
+    send_to(w, 0, WIRE_CLEAR);
+    REPLICAS_UNTIL(w, w->others == 1);
+    assert_int_equal(w->value, count_keys(w, 0));
+    assert_in_range(count_keys(w, 0), 1, REPLICAS_PUSH_KEYS - 1);
+    memset(w->shown, 0, sizeof(w->shown));
+    push_some(w);
+    return w;
+}
+
+// A backup knows from the record that the operation was done.
+static void test_once_after_death(void **state)
+{
+    (void)state;
+    struct replicas *w = open_cleared();
+    replicas_crash(w, 0);
+    replicas_take_out(w, 0);
+    check_cleared_once(w, 1);
+    // Server 2 has copies of the partitions that server 1 has led at first.
+    for (uint32_t i = 0; i < REPLICAS_PUSH_KEYS; i++)
+        if (leads_at_first(w, 1, some[i]))
+            REPLICAS_UNTIL(w, replicas_value(w, 2, some[i]) == 1); // NOLINT: exact
+    replicas_close(w);
+}
+
+// A server that is filled after the operation knows of it by the facts of the partition.
+static void test_known_after_fill(void **state)
+{
+    (void)state;
+    struct replicas *w = open_cleared();
+    uint64_t sum = 0;
+    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p += SPREAD) {
+        replicas_begin_fill(w, p, 2);
+        REPLICAS_UNTIL(w, w->arrived);
+        replicas_end_fill(w, true);
+        sum += admin_find_parts(&w->servers[2].shard->admin, REPLICAS_SESSION,
+                                operations)[p];
+    }
+    assert_int_equal(sum, count_keys(w, 0));
+    replicas_close(w);
+}
+
+// A server that has dropped its copy, and is filled by a member that lacks the operation,
+// forgets that it was done.
+static void test_done_again_after_refill(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world(CONFIG_ASYNC);
+    push_some(w);
+    send_to(w, 0, WIRE_CLEAR);
+    struct admin *o = &w->servers[1].shard->admin;
+    REPLICAS_UNTIL(w, admin_find_parts(o, REPLICAS_SESSION, operations) != NULL);
+    assert_true(admin_find_parts(o, REPLICAS_SESSION, operations)[0] < ADMIN_OPEN);
+    replicas_take_out(w, 1);
+    REPLICAS_UNTIL(w,
+                   admin_find_parts(o, REPLICAS_SESSION, operations)[0] == ADMIN_LACKS);
+    replicas_close(w);
+}
+
+// The loop to which a drop is sent has dropped the table because of a record, and has
+// another one with its number now: the drop is not meant for that one.
+static void test_drop_once(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world(CONFIG_ASYNC);
+    replicas_run(w, SECOND_NS);
+    send_to(w, 0, WIRE_DROP);
+    REPLICAS_UNTIL(w, table_on(w, 1) == NULL && w->others == 1);
+    replicas_crash(w, 0);
+    replicas_take_out(w, 0);
+    w->tables = 0;
+    replicas_send_table(w, 1);
+    REPLICAS_UNTIL(w, w->tables == 1);
+    send_again(w, 1, WIRE_DROP);
+    REPLICAS_UNTIL(w, w->others == 2);
+    assert_non_null(table_on(w, 1));
+    replicas_close(w);
+}
+
+// A request with an older epoch may lack loops that own partitions now. It is answered by
+// the roster, and has no effect.
+static void test_epoch(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world(CONFIG_ASYNC);
+    push_some(w);
+    w->epoch--;
+    send_to_leaders(w, (struct msg_table_do){.what = WIRE_CLEAR});
+    w->epoch++;
+    replicas_run(w, SECOND_NS);
+    assert_int_equal(w->others, 0);
+    assert_true(replicas_value(w, 0, some[0]) == 1 || // NOLINT: exact
+                replicas_value(w, 1, some[0]) == 1);  // NOLINT: exact
+    replicas_close(w);
+}
+
 static void test_copy_and_mean(void **state)
 {
     (void)state;
@@ -241,11 +386,18 @@ static int lead(struct replicas *w, uint8_t what, uint32_t *ret_n)
 {
     struct msg_table_do m = {
         .table = w->spec.id, .what = what, .other = OTHER, .threshold = 0.5f};
-    uint32_t led[REPLICAS_PARTITIONS], n = 0;
     struct shard *s = w->servers[0].shard;
+    struct chain *c = s->chain;
+    uint64_t *parts;
+    c->left_session = REPLICAS_SESSION;
+    c->n_left = 0;
     for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p += SPREAD)
-        led[n++] = p;
-    return copies_lead(s, table_on(w, 0), &m, led, n, ret_n, NULL);
+        c->left[c->n_left++] = p;
+    m.number = ++operations;
+    if (admin_parts(&s->admin, REPLICAS_SESSION, m.number, m.number, w->spec.space,
+                    REPLICAS_PARTITIONS, &parts) != 0)
+        return TUG_ENOMEM;
+    return copies_lead(s, table_on(w, 0), &m, c->left, c->n_left, ret_n, NULL);
 }
 
 // Memory is out at the leader after n allocations: the rows of its backup are the same, or
@@ -324,6 +476,11 @@ int main(void)
         cmocka_unit_test(test_fails_at_backup),
         cmocka_unit_test(test_drop_is_passed_on),
         cmocka_unit_test(test_records_after_drop),
+        cmocka_unit_test(test_once_after_death),
+        cmocka_unit_test(test_known_after_fill),
+        cmocka_unit_test(test_done_again_after_refill),
+        cmocka_unit_test(test_drop_once),
+        cmocka_unit_test(test_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,23 @@ void sync_restart(struct shard *s, struct shard_table *t)
     pending_drop_pushes(s, t);
 }
 
+void sync_restart_in(struct shard *s, struct shard_table *t, const uint32_t *partitions,
+                     uint32_t n, const uint64_t *next)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct sync_group *g = sync_group_of(t, partitions[i]);
+        if (g->backup)
+            continue;
+        sync_drop_group(s, g);
+        g->clock.next = next != NULL ? *next : g->clock.next;
+        if (g == &t->sync)
+            t->n_applied = 0;
+    }
+    t->stuck.code = 0;
+    t->full = false;
+    pending_drop_pushes(s, t);
+}
+
 static int keep_values(struct shard *s, struct shard_request *q, struct contribution *c,
                        const struct push_values *v)
 {

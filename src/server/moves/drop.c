@@ -23,9 +23,10 @@ static void forget_table(struct shard *s, struct shard_table *t, uint32_t partit
     tables_measure(s, t);
 }
 
-// Pushes that only this shard had are lost, and will be repeated.
-static void forget_pushes(struct shard *s, enum wire_space space, uint32_t partition)
+// Pushes and operations that only this shard had are lost, and will be repeated.
+static void forget_requests(struct shard *s, enum wire_space space, uint32_t partition)
 {
+    admin_drop(&s->admin, space, partition);
     retries_drop(s->applied, partition, space);
     for (uint32_t i = 0; i < s->n_tables; i++)
         if (s->tables[i] != NULL && s->tables[i]->applied != NULL)
@@ -57,7 +58,7 @@ static int drop_some(struct shard *s, enum wire_space space, uint32_t partition,
     }
     *ret_left = false;
     if (s->chain != NULL)
-        forget_pushes(s, space, partition);
+        forget_requests(s, space, partition);
     roles_set(&s->roles, space, partition, ROLE_AWAY);
     roles_count(&s->roles, member_roster(s->member), member_id(s->member));
     pending_wake(s, WANTS_MOVE);

@@ -446,7 +446,7 @@ static int put_facts(struct arrival *a, struct err *e)
     struct shard *s = a->s;
     struct chain_facts facts = {0};
     struct saves_ended ended = {0};
-    int rc = chain_take_facts(s, &a->x, &facts, e);
+    int rc = chain_take_facts(s, a->space, a->partition, &a->x, &facts, e);
     if (rc == 0)
         rc = retries_put(s->applied, a->partition, a->space, &a->x, e);
     if (rc == 0)

@@ -267,19 +267,24 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
     return ANSWERED;
 }
 
-static int lead_copies(struct shard *s, struct shard_table *t,
+static int copies_obey(struct shard *s, struct shard_table *t,
                        const struct msg_table_do *m, struct err *e)
 {
-    const uint32_t *owners = member_roster(s->member)->owners[t->spec.space];
-    uint32_t *led = mem_array((size_t)1 << s->bits, sizeof(*led)), n = 0;
-    if (led == NULL)
-        return err_nomem(e, "a list of partitions");
-    for (uint32_t p = 0; p >> s->bits == 0; p++)
-        if (owners[p] == member_id(s->member))
-            led[n++] = p;
-    int rc = copies_lead(s, t, m, led, n, &n, e);
-    mem_free(led);
-    return rc;
+    uint32_t n;
+    return s->chain == NULL
+               ? copies_do(s, t, m, e)
+               : copies_lead(s, t, m, s->chain->left, s->chain->n_left, &n, e);
+}
+
+void tables_restart(struct shard *s, struct shard_table *t, const uint64_t *next)
+{
+    if (s->chain != NULL) {
+        sync_restart_in(s, t, s->chain->left, s->chain->n_left, next);
+        return;
+    }
+    sync_restart(s, t);
+    for (struct sync_group *g = &t->sync; g != NULL && next != NULL; g = g->next)
+        g->clock.next = *next;
 }
 
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
@@ -292,18 +297,15 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     switch (m->what) {
     case WIRE_COPY:
     case WIRE_MEAN:
-        return s->chain == NULL ? copies_do(s, t, m, e) : lead_copies(s, t, m, e);
+        return copies_obey(s, t, m, e);
     case WIRE_CLOCK: // sets the number of the next batch of table t
         TRY(sync_clock_check_number(m->clock, e));
         TRY(chain_reserve_operation(s, t, e));
         chain_note_operation(s, t, m, NULL, 0);
-        sync_restart(s, t);
-        for (struct sync_group *g = &t->sync; g != NULL; g = g->next)
-            if (!g->backup)
-                g->clock.next = m->clock;
+        tables_restart(s, t, &m->clock);
         return 0;
     case WIRE_DROP:
-        TRY(chain_note_drop(s, t, e));
+        TRY(chain_note_drop(s, t, m, e));
         tables_remove(s,
                       t); // table_do_serve has waited for the end of a save of t
         return 0;

@@ -83,6 +83,9 @@ void tables_own(struct shard *s);
 // caller need not parse them, which would take longer than most requests.
 bool tables_has_config(const struct shard_table *t, const char *config, size_t n);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
+// An admin operation drops the open batches of the partitions that it concerns. *next is the
+// number of their next batch; NULL: it stays.
+void tables_restart(struct shard *s, struct shard_table *t, const uint64_t *next);
 // Makes a table, or finds it with the same settings.
 int tables_make(struct shard *s, const struct msg_table *m, struct err *e);
 // Returns the table with this number, or NULL with an error.
