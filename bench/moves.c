@@ -127,6 +127,7 @@ static int with_cluster(struct moves_bench *x, const struct bench_moves_plan *pl
     TRY(bench_share(&x->nodes.shared, sizeof(*x->m), e));
     x->m = (struct bench_moves *)x->nodes.shared;
     x->m->plan = *plan;
+    atomic_store(&x->m->in_flight, BENCH_IN_FLIGHT);
     int rc = bench_nodes_open(&x->nodes, e);
     if (rc == 0)
         rc = bench_moves_fill(&x->nodes, PATIENCE, e);

@@ -10,6 +10,9 @@ struct client;
 
 enum { BENCH_MOVES_WORKERS = 17, BENCH_MOVES_SEEN = 1 << 20, BENCH_ORDER_KEYS = 1024 };
 
+// The number of requests that a worker has under way, at first and at most.
+enum { BENCH_IN_FLIGHT = 2, BENCH_IN_FLIGHT_MAX = 8 };
+
 // A request that a worker has made.
 struct bench_seen {
     double ended; // clock_seconds() at the end of the request
@@ -52,6 +55,7 @@ struct bench_moves {
     atomic_uint filled; // the number of workers that have filled their part of the table
     atomic_bool stop;   // tells workers to leave
     _Atomic enum bench_load load;
+    atomic_uint in_flight;
     atomic_uint n[BENCH_MOVES_WORKERS]; // number of requests of each worker
     struct bench_orders orders;
     struct bench_seen seen[BENCH_MOVES_WORKERS][BENCH_MOVES_SEEN];

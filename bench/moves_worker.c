@@ -12,7 +12,7 @@
 #include "rule/rule.h"
 
 // Requests have BATCH keys each. A push that fills the table has at most FILL_FLOATS values.
-enum { TABLE = 1, BATCH = 1000, FILL_FLOATS = 1 << 20, IN_FLIGHT = 2 };
+enum { TABLE = 1, BATCH = 1000, FILL_FLOATS = 1 << 20 };
 #define READY_NS ((uint64_t)60000000000)
 
 struct worker {
@@ -20,9 +20,9 @@ struct worker {
     const struct bench_nodes *b;
     struct client *client;
     uint32_t rank;
-    uint64_t keys[IN_FLIGHT][BATCH];
+    uint64_t keys[BENCH_IN_FLIGHT_MAX][BATCH];
     float *values; // the values of a push
-    float *pulled[IN_FLIGHT];
+    float *pulled[BENCH_IN_FLIGHT_MAX];
     uint64_t turns;
 };
 
@@ -85,7 +85,7 @@ static client_ts issue(struct worker *w, uint64_t at, struct err *e)
             k * range + random_below(1, (uint64_t)w->rank << 40 | turn, k, range));
     enum bench_load load = atomic_load(&w->m->load);
     if (load == BENCH_LOAD_PUSHES ||
-        (load == BENCH_LOAD_BOTH && turn / IN_FLIGHT % 2 == 0))
+        (load == BENCH_LOAD_BOTH && turn / BENCH_IN_FLIGHT % 2 == 0))
         return push(w, keys, BATCH, e);
     return client_pull(
         w->client,
@@ -106,19 +106,20 @@ static void note(struct worker *w, double sent)
 
 static int load(struct worker *w, struct err *e)
 {
-    client_ts ts[IN_FLIGHT];
-    double sent[IN_FLIGHT];
+    client_ts ts[BENCH_IN_FLIGHT_MAX];
+    double sent[BENCH_IN_FLIGHT_MAX];
     uint64_t issued = 0, done = 0;
     while (done < issued || !atomic_load(&w->m->stop)) {
-        while (issued - done < IN_FLIGHT && !atomic_load(&w->m->stop)) {
-            uint64_t at = issued++ % IN_FLIGHT;
+        while (issued - done < atomic_load(&w->m->in_flight) &&
+               !atomic_load(&w->m->stop)) {
+            uint64_t at = issued++ % BENCH_IN_FLIGHT_MAX;
             sent[at] = clock_seconds();
             if ((ts[at] = issue(w, at, e)) == 0)
                 return e->code;
         }
         if (done == issued)
             break;
-        uint64_t at = done++ % IN_FLIGHT;
+        uint64_t at = done++ % BENCH_IN_FLIGHT_MAX;
         TRY(client_wait(w->client, ts[at], e));
         note(w, sent[at]);
     }
@@ -168,9 +169,10 @@ int bench_moves_worker(struct bench_nodes *b, struct node *n, struct err *e)
     struct van *van = NULL;
     w = (struct worker){.m = (struct bench_moves *)b->shared, .b = b};
     w.values = mem_zalloc(FILL_FLOATS * sizeof(float) + row * sizeof(float));
-    for (int i = 0; i < IN_FLIGHT; i++)
+    for (int i = 0; i < BENCH_IN_FLIGHT_MAX; i++)
         w.pulled[i] = mem_zalloc(row * sizeof(float));
-    if (w.values == NULL || w.pulled[0] == NULL || w.pulled[IN_FLIGHT - 1] == NULL)
+    if (w.values == NULL || w.pulled[0] == NULL ||
+        w.pulled[BENCH_IN_FLIGHT_MAX - 1] == NULL)
         return err_nomem(e, "values");
     struct client_options o = {.member = node_member(n, WIRE_WORKER, "")};
     o.member.loops = 1;
@@ -184,7 +186,7 @@ int bench_moves_worker(struct bench_nodes *b, struct node *n, struct err *e)
     van_free(van); // before the client, which gets the van's buffers back
     client_close(w.client);
     mem_free(w.values);
-    for (int i = 0; i < IN_FLIGHT; i++)
+    for (int i = 0; i < BENCH_IN_FLIGHT_MAX; i++)
         mem_free(w.pulled[i]);
     return rc;
 }

@@ -29,7 +29,9 @@ struct replicas_bench {
     uint64_t keys;           // number of keys of the table
     double waits[DEATHS * PARTITIONS];
     size_t n_waits;
-    double cpu[2]; // CPU seconds of all servers for a push, and for a pull
+    // CPU seconds of all servers for a push, and for a pull, with few requests under way and
+    // with many.
+    double cpu[2][2];
     // The rate of pushes, during each save and between saves.
     double during[SAVES], between[SAVES + 1], seconds[SAVES];
 };
@@ -82,6 +84,7 @@ static int with_cluster(struct replicas_bench *x, uint32_t replicas,
                                            .loaded = true,
                                            .obeys = true};
     atomic_store(&x->m->load, BENCH_LOAD_PUSHES);
+    atomic_store(&x->m->in_flight, BENCH_IN_FLIGHT);
     int rc = bench_nodes_open(&x->nodes, e);
     if (rc == 0)
         rc = fill(x, replicas, e);
@@ -251,25 +254,21 @@ static int measure_load(struct replicas_bench *x, enum bench_load load, double *
     return n > 0 ? 0 : err_set(e, TUG_EIO, "no request has ended");
 }
 
-static int load_both(struct replicas_bench *x, struct err *e)
+static int measure_loads(struct replicas_bench *x, struct err *e)
 {
-    TRY(measure_load(x, BENCH_LOAD_PUSHES, &x->cpu[0], e));
-    return measure_load(x, BENCH_LOAD_PULLS, &x->cpu[1], e);
+    for (int many = 0; many < 2; many++) {
+        atomic_store(&x->m->in_flight, many ? BENCH_IN_FLIGHT_MAX : BENCH_IN_FLIGHT);
+        TRY(measure_load(x, BENCH_LOAD_PUSHES, &x->cpu[many][0], e));
+        TRY(measure_load(x, BENCH_LOAD_PULLS, &x->cpu[many][1], e));
+    }
+    return 0;
 }
 
-static int measure_cpu(struct replicas_bench *x, struct err *e)
+static void print_cpu(struct replicas_bench *x, int many, double one[2][PAIRS],
+                      double ratio[2][PAIRS])
 {
-    double one[2][PAIRS], ratio[2][PAIRS];
-    json_t *f = bench_group(x->bench->figures, "cpu");
-    x->keys = FEW_KEYS;
-    for (int i = 0; i < PAIRS; i++) {
-        TRY(with_cluster(x, 1, load_both, e));
-        one[0][i] = x->cpu[0];
-        one[1][i] = x->cpu[1];
-        TRY(with_cluster(x, 2, load_both, e));
-        ratio[0][i] = x->cpu[0] / one[0][i];
-        ratio[1][i] = x->cpu[1] / one[1][i];
-    }
+    json_t *f = bench_row(x->bench->figures, "cpu");
+    bench_count(f, "in_flight", many ? BENCH_IN_FLIGHT_MAX : BENCH_IN_FLIGHT);
     bench_set(f, "push_us", bench_median(one[0], PAIRS) * 1e6);
     bench_set(f, "pull_us", bench_median(one[1], PAIRS) * 1e6);
     bench_set(f, "push_ratio", bench_median(ratio[0], PAIRS));
@@ -278,10 +277,26 @@ static int measure_cpu(struct replicas_bench *x, struct err *e)
     bench_set(f, "goal_pull_ratio", GOAL_PULL);
     bench_print(
         x->bench, f,
-        "CPU of all servers, 1,000 keys, 1 replica: push {push_us:.0} us, pull "
-        "{pull_us:.0} us; 2 replicas: {push_ratio:.2} times this for a push (goal "
-        "{goal_push_ratio:.1}), {pull_ratio:.2} for a pull (goal "
+        "CPU of all servers, 1,000 keys, {in_flight:.0} under way per worker, 1 replica: "
+        "push {push_us:.0} us, pull {pull_us:.0} us; 2 replicas: {push_ratio:.2} times "
+        "this for a push (goal {goal_push_ratio:.1}), {pull_ratio:.2} for a pull (goal "
         "{goal_pull_ratio:.1})\n");
+}
+
+static int measure_cpu(struct replicas_bench *x, struct err *e)
+{
+    double one[2][2][PAIRS], ratio[2][2][PAIRS];
+    x->keys = FEW_KEYS;
+    for (int i = 0; i < PAIRS; i++) {
+        TRY(with_cluster(x, 1, measure_loads, e));
+        for (int k = 0; k < 4; k++)
+            one[k / 2][k % 2][i] = x->cpu[k / 2][k % 2];
+        TRY(with_cluster(x, 2, measure_loads, e));
+        for (int k = 0; k < 4; k++)
+            ratio[k / 2][k % 2][i] = x->cpu[k / 2][k % 2] / one[k / 2][k % 2][i];
+    }
+    for (int many = 0; many < 2; many++)
+        print_cpu(x, many, one[many], ratio[many]);
     return 0;
 }
 
