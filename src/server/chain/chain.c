@@ -32,6 +32,7 @@ int chain_open(struct shard *s, const struct roster *r)
     c->runs = mem_array(n + 1, sizeof(*c->runs));
     c->left = mem_array(n, sizeof(*c->left));
     c->pushed = c->has_row = BUF_INIT(SIZE_MAX / 2);
+    c->max_published = WIRE_SPAN_MAX / sizeof(uint64_t);
     c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;

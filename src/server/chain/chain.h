@@ -158,6 +158,7 @@ struct chain {
     struct chain_outlet **routes;
     struct key_run *runs;
     struct buf pushed;
+    size_t max_published; // most keys of a record of a save; tests lower it
     // Scratch: whether each key of a push has a row after it.
     struct buf has_row;
     // The partitions in which the admin operation that is being served has to be done, and

@@ -46,28 +46,63 @@ struct published {
     uint64_t table, checksum;
 };
 
+// Returns whether a record of a save has as many keys as it can have, so that n more ones of a
+// partition go into another record.
+static bool is_full(const struct shard *s, const struct channel_record *r, size_t n)
+{
+    return r->n_places > 0 && r->n_items + n > s->chain->max_published;
+}
+
+// The content of the record of a partition of which a save has published too much for one
+// record.
+static const char too_much[64] = "a save has published too many rows of one partition";
+
+// Makes room for one record of a save, and begins another one.
+static void reserve_one(struct shard *s, struct channel_record *r)
+{
+    places_count(s, r, places_next, NULL);
+    r->n_places = 0;
+    r->n_items = 0;
+}
+
 int chain_reserve_published(struct shard *s, const struct shard_table *t, struct err *e)
 {
     if (s->chain == NULL)
         return 0;
     struct channel_record r = notes_begin(s, RECORD_PUBLISHED, t->spec.space);
+    size_t all = 0;
     r.n_common = sizeof(struct published);
     r.each[0] = sizeof(uint64_t);
+    places_clear(s);
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
         if (!chain_leads(s, t->spec.space, p))
             continue;
         size_t n = t->spec.config.deltas ? cut_published_most(t->store, p) : 0;
-        s->chain->notes[r.n_places++] = (struct channel_place){
-            .partition = p, .n = (uint32_t)(n / sizeof(uint64_t))};
-        r.n_items += n / sizeof(uint64_t);
+        n /= sizeof(uint64_t);
+        if (n > s->chain->max_published)
+            n += sizeof(too_much) / sizeof(uint64_t);
+        if (is_full(s, &r, n))
+            reserve_one(s, &r);
+        s->chain->notes[r.n_places++] = (struct channel_place){.partition = p,
+                                                               .n = (uint32_t)n};
+        r.n_items += n;
+        all += n;
     }
-    places_clear(s);
-    places_count(s, &r, places_next, NULL);
+    reserve_one(s, &r);
     buf_clear(&s->chain->pushed);
     return places_reserve(s) == 0 &&
-                   buf_reserve(&s->chain->pushed, r.n_items * sizeof(uint64_t)) == 0
+                   buf_reserve(&s->chain->pushed, all * sizeof(uint64_t)) == 0
                ? 0
                : err_nomem(e, "the record of a save for replicas");
+}
+
+// Appends the record, and begins another one.
+static void append_one(struct shard *s, struct channel_record *r)
+{
+    places_append(s, r, places_next, NULL);
+    r->items[0] += r->n_items * sizeof(uint64_t);
+    r->n_places = 0;
+    r->n_items = 0;
 }
 
 void chain_note_published(struct shard *s, const struct shard_table *t, uint64_t checksum)
@@ -76,7 +111,11 @@ void chain_note_published(struct shard *s, const struct shard_table *t, uint64_t
     if (s->chain == NULL)
         return;
     struct channel_record r = notes_begin(s, RECORD_PUBLISHED, t->spec.space);
-    struct buf *content = &s->chain->pushed;
+    struct buf *content = &s->chain->pushed; // of all records
+    r.common = (const char *)&common;
+    r.n_common = sizeof(common);
+    r.each[0] = sizeof(uint64_t);
+    r.items[0] = content->data;
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
         size_t begin = content->len;
         if (!chain_leads(s, t->spec.space, p))
@@ -86,13 +125,19 @@ void chain_note_published(struct shard *s, const struct shard_table *t, uint64_t
             assert(rc == 0); // chain_reserve_published has made room
             (void)rc;
         }
-        notes_place(s, &r, p, (uint32_t)((content->len - begin) / sizeof(uint64_t)));
+        size_t n = (content->len - begin) / sizeof(uint64_t);
+        if (is_full(s, &r, n))
+            append_one(s, &r);
+        if (n <= s->chain->max_published) {
+            notes_place(s, &r, p, (uint32_t)n);
+            continue;
+        }
+        append_one(s, &r);
+        r.items[0] = content->data + content->len;
+        chain_note_places(s, RECORD_REFILL, t->spec.space, &p, 1, too_much,
+                          sizeof(too_much));
     }
-    r.common = (const char *)&common;
-    r.n_common = sizeof(common);
-    r.each[0] = sizeof(uint64_t);
-    r.items[0] = content->data;
-    places_append(s, &r, places_next, NULL);
+    append_one(s, &r);
 }
 
 // Returns the table of a record; NULL with an error if it is not one of its space.
