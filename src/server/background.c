@@ -226,8 +226,6 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
         outcome = chain_is_about_all(s);
     if (outcome != GOES_ON)
         return outcome;
-    if (s->chain != NULL && m->what == WIRE_DROP)
-        chain_is_about(s, ABOUT_TABLES, WIRE_SPACE_SPARSE, NULL);
     if (session == 0)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can do admin operations");

@@ -349,6 +349,7 @@ int chain_get_facts(const struct shard *s, enum wire_space space, uint32_t parti
     uint64_t facts[] = {s->chain->of[space][partition].applied,
                         member_roster(s->member)->epoch};
     TRY(stream_add_u64s(to, facts, 2));
+    TRY(chain_get_drops(s, to));
     return admin_get(&s->admin, space, partition, to);
 }
 
@@ -366,6 +367,7 @@ int chain_take_facts(struct shard *s, enum wire_space space, uint32_t partition,
     if (!stream_u64s(x, facts, 2))
         return stream_damaged(e);
     *ret = (struct chain_facts){facts[0], facts[1]};
+    TRY(chain_take_drops(s, x, e));
     return admin_put(&s->admin, space, partition, partitions(s), is_over,
                      member_roster(s->member), x, e);
 }

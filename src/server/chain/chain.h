@@ -276,6 +276,15 @@ int chain_note_drop(struct shard *s, const struct shard_table *t,
 int records_apply_operation(struct shard *s, const struct channel_record *r,
                             uint32_t *ret_n, struct err *e);
 
+// Defined in drops.c:
+
+// A shard from which a partition comes has dropped the number of a table so often. Fails if
+// this shard has an older table with the number.
+int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e);
+// Append the counts of the numbers that no table has, and learn them.
+int chain_get_drops(const struct shard *s, struct buf *to);
+int chain_take_drops(struct shard *s, struct stream *x, struct err *e);
+
 // Defined in notes.c:
 
 // Makes room for the records of a push, so that chain_note cannot fail.

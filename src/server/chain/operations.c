@@ -145,16 +145,36 @@ static int find_parts(struct shard *s, enum wire_space space,
     return 0;
 }
 
-static int note_drop(struct shard *s, const struct operation_record *x, struct err *e)
+static int add_drop(struct shard *s, struct outlet *o, const struct operation_record *x)
 {
     struct channel_record r = {.kind = RECORD_OPERATION,
                                .bits = s->bits,
                                .common = (const char *)x,
                                .n_common = sizeof(*x)};
     r.epoch = member_roster(s->member)->epoch;
+    return outlet_append(o, &r);
+}
+
+int records_add_drop(struct shard *s, struct outlet *o, uint64_t table, uint64_t drops)
+{
+    const struct operation_record x = {.table = table, .what = WIRE_DROP, .clock = drops};
+    return add_drop(s, o, &x);
+}
+
+// Appends two records. The first one has no places, and goes to all next members: a loop
+// may have the table without any of its partitions. The second one follows the pushes to
+// the partitions that this shard leads. When it is acknowledged, no member gets such a
+// push any more, and another table may get the number.
+static int note_drop(struct shard *s, const struct operation_record *x, struct err *e)
+{
+    const struct shard_table *t = s->tables[x->table];
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
-        if (outlet_append(&o->o, &r) != 0)
+        if (add_drop(s, &o->o, x) != 0)
             return err_nomem(e, "the record of a table for replicas");
+    if (t != NULL) {
+        TRY(chain_reserve_places(s, t->spec.space, NULL, 0, sizeof(*x), e));
+        chain_note_places(s, RECORD_OPERATION, t->spec.space, NULL, 0, x, sizeof(*x));
+    }
     s->chain->drops[x->table] = x->clock;
     return 0;
 }
@@ -209,6 +229,35 @@ static int drop(struct shard *s, const struct operation_record *x, struct err *e
     return 0;
 }
 
+int records_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
+{
+    const struct operation_record x = {.table = table, .what = WIRE_DROP, .clock = drops};
+    return drop(s, &x, e);
+}
+
+static int apply_drop(struct shard *s, const struct channel_record *r,
+                      const struct operation_record *x, uint32_t *ret_n, struct err *e)
+{
+    bool is_new = x->clock > s->chain->drops[x->table];
+    TRY(drop(s, x, e));
+    // The records of the drop have used the room that was made for passing this one on: so it
+    // is tried again.
+    if (is_new && r->n_places > 0)
+        return TUG_EIO;
+    for (uint32_t i = 0; i < r->n_places; i++)
+        *ret_n += records_applies(s, r, i);
+    return 0;
+}
+
+bool records_is_drop(const struct channel_record *r)
+{
+    struct operation_record x;
+    if (r->kind != RECORD_OPERATION || r->n_common != sizeof(x))
+        return false;
+    memcpy(&x, r->common, sizeof(x));
+    return x.what == WIRE_DROP;
+}
+
 static int do_in(struct shard *s, struct shard_table *t, uint32_t p,
                  const struct operation_record *x, struct err *e)
 {
@@ -254,7 +303,7 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
         return stream_damaged(e);
     struct shard_table *t = s->tables[x.table];
     if (x.what == WIRE_DROP)
-        return drop(s, &x, e);
+        return apply_drop(s, r, &x, ret_n, e);
     if (t == NULL || t->spec.space != r->space)
         return stream_damaged(e);
     uint64_t begun = moves_slice_begin(s), *parts;

@@ -198,6 +198,105 @@ static void test_records_after_drop(void **state)
     replicas_close(w);
 }
 
+// Three servers have all partitions and their rows; server 0 leads them. Nothing goes from
+// server 1 to server 2, so that the drop of the table waits there, and a push before it.
+static struct replicas *open_with_late_drop(bool push)
+{
+    struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_run(w, SECOND_NS);
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, true);
+    if (push)
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_value(w, 1, some[0]) == (float)(1 + push));
+    w->tables = 0;
+    van_send(w->worker, w->servers[0].s.link, MSG_TABLE_DO, REPLICAS_OTHER,
+             &(struct msg_table_do){.what = WIRE_DROP,
+                                    .table = w->spec.id,
+                                    .epoch = w->epoch,
+                                    .threshold = NAN,
+                                    .number = 4711,
+                                    .low = 4711},
+             NULL);
+    REPLICAS_UNTIL(w, table_on(w, 0) == NULL && table_on(w, 1) == NULL);
+    return w;
+}
+
+// A drop is acknowledged when the last member has it, too: so no push to the dropped table
+// can reach another table that gets its number.
+static void test_drop_waits_for_all(void **state)
+{
+    (void)state;
+    struct replicas *w = open_with_late_drop(true);
+    replicas_run(w, SECOND_NS);
+    assert_int_equal(w->tables, 0);
+    sim_partition(w->sim, w->servers[1].v, w->servers[2].v, false);
+    REPLICAS_UNTIL(w, w->tables == 1);
+    assert_null(table_on(w, 2));
+    w->tables = 0;
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    forget_ops(w);
+    replicas_make_table(w);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    assert_int_equal(w->out, 0);
+    replicas_close(w);
+}
+
+// Server 1 dies before it has passed the drop on: server 2 gets it from server 0.
+static void test_drop_after_death(void **state)
+{
+    (void)state;
+    struct replicas *w = open_with_late_drop(true);
+    replicas_crash(w, 1);
+    replicas_take_out(w, 1);
+    REPLICAS_UNTIL(w, table_on(w, 2) == NULL);
+    assert_int_equal(w->servers[2].shard->chain->drops[w->spec.id], 1);
+    replicas_close(w);
+}
+
+// Server 1 dies, and server 2, which has the dropped table, first gets the record of another
+// table with its number.
+static void test_table_after_drop(void **state)
+{
+    (void)state;
+    struct replicas *w = open_with_late_drop(false);
+    replicas_crash(w, 1);
+    replicas_send_table(w, 0);
+    REPLICAS_UNTIL(w, table_on(w, 0) != NULL);
+    replicas_take_out(w, 1);
+    REPLICAS_UNTIL(w, w->servers[2].shard->chain->drops[w->spec.id] == 1 &&
+                          table_on(w, 2) != NULL);
+    replicas_run(w, SECOND_NS);
+    for (uint32_t k = 0; k < REPLICAS_PUSH_KEYS; k++)
+        assert_true(replicas_value(w, 2, some[k]) == 0);
+    replicas_close(w);
+}
+
+// A server that did not know of a drop is filled with a partition: it learns of the drop, and
+// then it may lead, and another table may get the number.
+static void test_filled_after_drop(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+        const struct chain *c = w->servers[3].shard->chain;
+        w->tables = 0;
+        send_to(w, 0, WIRE_DROP);
+        REPLICAS_UNTIL(w, table_on(w, 1) == NULL);
+        if (again == 1)
+            replicas_make_table(w);
+        assert_int_equal(c->drops[w->spec.id], 0);
+        replicas_begin_fill(w, 0, 3);
+        REPLICAS_UNTIL(w, w->arrived);
+        assert_int_equal(c->drops[w->spec.id], 1);
+        assert_int_equal(table_on(w, 3) != NULL, again);
+        replicas_close(w);
+    }
+}
+
 enum { OTHER = 5 }; // number of the table into which rows are copied
 
 static float copied(struct replicas *w, uint32_t server, uint32_t key)
@@ -475,6 +574,10 @@ int main(void)
         cmocka_unit_test(test_fails_at_leader),
         cmocka_unit_test(test_fails_at_backup),
         cmocka_unit_test(test_drop_is_passed_on),
+        cmocka_unit_test(test_drop_waits_for_all),
+        cmocka_unit_test(test_drop_after_death),
+        cmocka_unit_test(test_table_after_drop),
+        cmocka_unit_test(test_filled_after_drop),
         cmocka_unit_test(test_records_after_drop),
         cmocka_unit_test(test_once_after_death),
         cmocka_unit_test(test_known_after_fill),

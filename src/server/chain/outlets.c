@@ -32,7 +32,7 @@ int outlets_add_table(struct shard *s, struct chain_outlet *o,
     struct channel_record r = {
         .kind = RECORD_TABLE, .bits = s->bits, .epoch = member_roster(s->member)->epoch};
     struct buf content = BUF_INIT(WIRE_SPAN_MAX);
-    int rc = records_add_table(s, t, &content);
+    int rc = records_add_table(t, &content);
     r.common = content.data;
     r.n_common = content.len;
     if (rc == 0)
@@ -42,12 +42,15 @@ int outlets_add_table(struct shard *s, struct chain_outlet *o,
 }
 
 // The channel begins with all tables, because the receiver gets a table from clients only
-// if it owns a partition.
+// if it owns a partition, and with the numbers of tables that were dropped.
 static int add_tables(struct shard *s, struct chain_outlet *o)
 {
     for (uint32_t i = 0; i < s->n_tables; i++)
         if (s->tables[i] != NULL)
             TRY(outlets_add_table(s, o, s->tables[i]));
+    for (uint32_t i = 0; i < SPEC_MAX_TABLES; i++)
+        if (s->tables[i] == NULL && s->chain->drops[i] > 0)
+            TRY(records_add_drop(s, &o->o, i, s->chain->drops[i]));
     return 0;
 }
 

@@ -34,9 +34,9 @@ void records_write_push(const struct shard_table *t, const struct msg_push *m,
     partition_write_head(t, p, 0, to + sizeof(x));
 }
 
-int records_add_table(const struct shard *s, const struct shard_table *t, struct buf *to)
+int records_add_table(const struct shard_table *t, struct buf *to)
 {
-    uint64_t head[] = {t->spec.id, t->config.len, s->chain->drops[t->spec.id]};
+    uint64_t head[] = {t->spec.id, t->config.len, t->drops};
     TRY(stream_add_u64s(to, head, 3));
     return stream_add(to, t->config.data, t->config.len);
 }
@@ -164,10 +164,9 @@ static int apply_table(struct shard *s, const struct channel_record *r, struct e
         return stream_damaged(e);
     struct msg_table m = {.table = (uint32_t)head[0],
                           .config = {config, (uint32_t)head[1]}};
-    uint64_t *drops = &s->chain->drops[m.table];
-    if (head[2] < *drops)
+    if (head[2] < s->chain->drops[m.table])
         return 0; // this table was dropped here after the sender had made it
-    *drops = head[2];
+    TRY(records_drop(s, m.table, head[2], e)); // a table with this number from before
     return tables_make(s, &m, e);
 }
 
@@ -188,7 +187,8 @@ static uint64_t table_of(const struct channel_record *r)
 // another member, before the sender has dropped it. Such a record only counts.
 static bool is_over(const struct shard *s, const struct channel_record *r)
 {
-    uint64_t table = r->n_places > 0 ? table_of(r) : SPEC_MAX_TABLES;
+    uint64_t table = r->n_places > 0 && !records_is_drop(r) ? table_of(r)
+                                                            : SPEC_MAX_TABLES;
     return table < SPEC_MAX_TABLES && s->tables[table] == NULL &&
            s->chain->drops[table] > 0;
 }

@@ -34,7 +34,7 @@ void records_write_push(const struct shard_table *t, const struct msg_push *m,
                         const struct store_push *p, char *to);
 // Appends the common content of the record of a table that was made. Returns 0 or
 // TUG_ENOMEM.
-int records_add_table(const struct shard *s, const struct shard_table *t, struct buf *to);
+int records_add_table(const struct shard_table *t, struct buf *to);
 // Returns whether the record's place i is to be applied: a record may also have places that
 // were applied before, or do not concern this shard.
 bool records_applies(const struct shard *s, const struct channel_record *r, uint32_t i);
@@ -46,6 +46,15 @@ int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret
 // Returns whether a record is applied to its other places later, without an error, because
 // it reads rows on disk and has taken too long since `begun` (moves_slice_begin).
 bool records_pause(const struct shard *s, const struct shard_table *t, uint64_t begun);
+
+// Defined in operations.c:
+
+// Appends the record that a table's number was dropped so often. Returns 0 or TUG_ENOMEM.
+int records_add_drop(struct shard *s, struct outlet *o, uint64_t table, uint64_t drops);
+// Drops the table with this number, unless the number was dropped so often before. Returns
+// TUG_EIO, without an error, if the table is busy.
+int records_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e);
+bool records_is_drop(const struct channel_record *r);
 
 // Defined in clock_records.c and batches.c: apply records of their kinds, with *ret_n 0 at
 // first.

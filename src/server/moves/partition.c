@@ -27,7 +27,8 @@ struct record_head {
 };
 
 struct rows_head {
-    uint64_t table, config, rows; // `config` and `rows` are numbers of bytes
+    uint32_t table, drops; // the table's number, and how often it was dropped before
+    uint64_t config, rows; // numbers of bytes
     // The number of rows in this record and in the slices of the table that follow it.
     uint64_t expected;
 };
@@ -94,6 +95,7 @@ int record_add_table(struct shard_table *t, uint32_t partition, bool rows, struc
                      struct err *e)
 {
     struct rows_head head = {.table = t->spec.id,
+                             .drops = (uint32_t)t->drops,
                              .expected = store_rows_of(t->store, partition)};
     size_t at = to->len;
     head.config = t->config.len;
@@ -217,6 +219,7 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     struct table_spec spec;
     if (config == NULL || h->config > WIRE_TEXT_MAX)
         return stream_damaged(e);
+    TRY(chain_learn_drops(a->s, h->table, h->drops, e));
     // more() has checked the table's number.
     struct shard_table *t = a->s->tables[h->table];
     if (is_of(t, a->space) && tables_has_config(t, config, h->config)) {

@@ -170,6 +170,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     if (t == NULL)
         return err_nomem(e, "a table");
     t->spec = *spec;
+    t->drops = s->chain != NULL ? s->chain->drops[spec->id] : 0;
     t->config = BUF_INIT(WIRE_TEXT_MAX);
     t->ssp = SSP_CLOCK_INIT;
     t->ssp.all_count = bug_in(s->o.member.bugs, WITHOUT_LATE_WORKERS);

@@ -54,6 +54,8 @@ struct shard_table {
     struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
                              // which have numbers of their own
     struct msg_table_is figures; // the figures that are counted as they change
+    // How often the table's number had been dropped before (chain.drops).
+    uint64_t drops;
 };
 
 static inline struct sync_group *sync_group_of(const struct shard_table *t,

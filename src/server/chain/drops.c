@@ -1,0 +1,48 @@
+// How often each table number was dropped. Records of tables and drops have this count, because
+// they may come late and over several channels. A loop that is filled learns the counts
+// with the rows and the facts of the partition, before it is a member of the chain.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/chain/chain.h"
+#include "server/moves/stream.h"
+#include "server/shard_internal.h"
+
+int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
+{
+    if (s->chain == NULL)
+        return 0;
+    if (table >= SPEC_MAX_TABLES)
+        return stream_damaged(e);
+    if (s->tables[table] == NULL)
+        s->chain->drops[table] = drops;
+    if (drops <= s->chain->drops[table])
+        return 0;
+    // The record of the drop comes soon.
+    return err_set(e, TUG_EINTERRUPTED, "a table was dropped while a partition moved");
+}
+
+int chain_get_drops(const struct shard *s, struct buf *to)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < SPEC_MAX_TABLES; i++)
+        n += s->tables[i] == NULL && s->chain->drops[i] > 0;
+    TRY(stream_add_u64s(to, &n, 1));
+    for (uint64_t i = 0; i < SPEC_MAX_TABLES; i++)
+        if (s->tables[i] == NULL && s->chain->drops[i] > 0)
+            TRY(stream_add_u64s(to, (uint64_t[]){i, s->chain->drops[i]}, 2));
+    return 0;
+}
+
+int chain_take_drops(struct shard *s, struct stream *x, struct err *e)
+{
+    uint64_t n, one[2];
+    if (!stream_u64s(x, &n, 1) || n > SPEC_MAX_TABLES)
+        return stream_damaged(e);
+    for (; n > 0; n--) {
+        if (!stream_u64s(x, one, 2) || one[0] >= SPEC_MAX_TABLES)
+            return stream_damaged(e);
+        if (one[1] > s->chain->drops[one[0]])
+            TRY(chain_learn_drops(s, one[0], one[1], e));
+    }
+    return 0;
+}
