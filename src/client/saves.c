@@ -423,5 +423,14 @@ static bool take_roots(struct slice *s, const struct van_message *m)
     return true;
 }
 
+static int below_answered(struct request *r)
+{
+    const struct below_wanted *w = &r->u.below;
+    return w->found
+               ? 0
+               : err_set(&r->why, TUG_EIO,
+                         "all servers that could say where '%s' is have died", w->path);
+}
+
 REQUEST_KIND(below, "a question", MSG_ROOTS, MSG_ROOTS_ARE, slice_cut_everywhere,
-             .take = take_roots);
+             .take = take_roots, .answered = below_answered, .lets_dead_be = true);

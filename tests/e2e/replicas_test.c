@@ -1,10 +1,12 @@
 // Servers whose partitions have replicas are killed or stopped while workers push and
 // pull: a server that leads partitions and has backups of others, one that is being
-// filled, several at once, and a server just after the scheduler. Rows are in memory or on
-// disk. All requests of workers succeed, and history_check.py finds that no push was lost,
-// counted twice, or seen and then lost.
+// filled, several at once, a server just after the scheduler, and one during an operation
+// or a save. Rows are in memory or on disk. All requests of workers succeed, and
+// history_check.py finds that no push was lost, counted twice, or seen and then lost.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+
 #include "kit/history.h"
 #include "kit/servers.h"
 
@@ -31,7 +33,7 @@ static void restart_scheduler(void)
 static void start_server(const char *name, const char *more)
 {
     cluster_start(name, "server --scheduler 127.0.0.1:%u %s %s", tables_port,
-                  on_disk ? "--cold-root ." : "", more);
+                  on_disk ? "--cold-root ." : "--save-root .", more);
 }
 
 static void begin(unsigned n, unsigned r)
@@ -174,6 +176,119 @@ static void three_replicas(void **state)
     finish();
 }
 
+static uint32_t make_users(struct tug_client **ret)
+{
+    uint32_t table;
+    tables_admin(0, "create --settings %s", TABLES_USERS);
+    *ret = tables_client();
+    tables_check(tug_table_find(*ret, "users", &table));
+    for (int i = 0; i < 2; i++) // the first push only counts the keys
+        tables_push(*ret, table, 1, 2000);
+    return table;
+}
+
+static int64_t rows_of(const char *table)
+{
+    tables_admin(0, "stat --json --table %s", table);
+    json_t *o = e2e_json();
+    json_t *first = json_array_get(json_object_get(o, "tables"), 0);
+    int64_t n = json_integer_value(json_object_get(first, "rows"));
+    json_decref(o);
+    return n;
+}
+
+// A server is killed, and an operation begins before its death is known. The operation ends
+// well, and has removed each row once.
+static void an_operation_meanwhile(void **state)
+{
+    (void)state;
+    struct tug_client *c;
+    begin(3, 2);
+    (void)make_users(&c);
+    tables_check(tug_client_close(c));
+    int64_t rows = rows_of("users");
+    assert_true(rows > 100);
+    pid_t pid = cluster_pid("a");
+    cluster_signal("a", SIGKILL);
+    cluster_wait("a", CLUSTER_PATIENCE);
+    tables_admin(0, "shrink --table users --threshold 1e9");
+    if (strstr(e2e_out, files_path("%lld rows removed", (long long)rows)) == NULL)
+        cluster_fail("not all %lld rows were removed: %s", (long long)rows, e2e_out);
+    assert_int_equal(rows_of("users"), 0);
+    await_death(pid);
+    settle();
+    finish();
+}
+
+struct saver {
+    struct tug_client *client;
+    struct tug_save_options options;
+    int rc;
+    char why[1024];
+};
+
+static void *save(void *arg)
+{
+    struct saver *x = arg;
+    x->rc = tug_save(x->client, &x->options, NULL);
+    snprintf(x->why, sizeof(x->why), "%s", x->rc != 0 ? tug_last_error() : "");
+    return NULL;
+}
+
+static bool is_saving(void)
+{
+    tug_ends(0, "status --json --scheduler 127.0.0.1:%u", tables_port);
+    return strstr(e2e_out, "\"waits\"") != NULL || strstr(e2e_out, "\"writes\"") != NULL;
+}
+
+// A worker saves, and does not mark its save, which therefore waits until a server has died.
+// Such a save cannot begin again, and its error says that the day may have ended.
+static void a_save_of_a_day(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    struct tug_client *guest;
+    struct tug_client_options worker = {.wait_seconds = CLUSTER_PATIENCE};
+    begin(3, 2);
+    uint32_t table = make_users(&guest);
+    tables_check(tug_client_close(guest));
+    struct saver x = {.options = {.directory = "days",
+                                  .tables = &table,
+                                  .n_tables = 1,
+                                  .mode = TUG_DAY,
+                                  .mark = 7}};
+    worker.scheduler = files_path("127.0.0.1:%u", tables_port);
+    tables_check(tug_client_open(&x.client, &worker));
+    tables_check(tug_table_find(x.client, "users", &table));
+    assert_int_equal(pthread_create(&thread, NULL, save, &x), 0);
+    assert_soon(is_saving());
+    kill_server("a");
+    pthread_join(thread, NULL);
+    assert_int_equal(x.rc, TUG_EIO);
+    if (strstr(x.why, "the day may have ended in some partitions only") == NULL)
+        cluster_fail("the save with TUG_DAY said: %s", x.why);
+    tables_check(tug_client_close(x.client));
+    finish();
+}
+
+// A server is stopped when a save begins, and counts as dead: the save is made without it.
+static void a_save_meanwhile(void **state)
+{
+    (void)state;
+    struct tug_client *c;
+    begin(3, 2);
+    uint32_t table = make_users(&c);
+    struct tug_save_options o = {
+        .directory = "saves", .tables = &table, .n_tables = 1, .mode = TUG_BASE};
+    cluster_signal("b", SIGSTOP);
+    tables_check(tug_save(c, &o, NULL));
+    tables_check(tug_client_close(c));
+    cluster_signal("b", SIGCONT);
+    cluster_ends("b", 4, CLUSTER_PATIENCE);
+    assert_int_equal(fact("replicas", "false_deaths"), 1);
+    finish();
+}
+
 // With fewer servers than replicas the cluster works, and says what is missing. When the
 // last copy of a partition is lost, the cluster ends.
 static void too_few_servers(void **state)
@@ -233,6 +348,9 @@ int main(void)
         cluster_test(a_server_that_is_filled),
         cluster_test(a_server_after_the_scheduler),
         cluster_test(three_replicas),
+        cluster_test(an_operation_meanwhile),
+        cluster_test(a_save_meanwhile),
+        cluster_test(a_save_of_a_day),
         cluster_test(too_few_servers),
         cluster_test(rows_on_disk),
     };

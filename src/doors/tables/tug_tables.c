@@ -413,6 +413,10 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
         if (rc == 0)
             rc = tables_write_rows(c, o, id, there, &m);
     }
+    if (rc != 0 && o->mode == TUG_DAY && last_error()->reason == REASON_SAVE_AGAIN)
+        rc = err_set(last_error(), TUG_EIO,
+                     "the day may have ended in some partitions only, because a server "
+                     "has died during the save: save with TUG_BASE now");
     if (rc == 0)
         rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();
