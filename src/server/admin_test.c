@@ -1,5 +1,6 @@
 // Compares admin operations with a naive record of all that was done: each is done once,
-// even if requests are repeated, late or out of order.
+// even if requests are repeated, late or out of order. Compares the values of partitions
+// before and after they were copied.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin.h"
@@ -7,9 +8,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/random.h"
 #include "kit/test.h"
 #include "protocol/limits.h"
+#include "server/moves/stream.h"
 
 enum { SESSIONS = 5, NUMBERS = 200 };
 
@@ -80,11 +83,114 @@ static void test_refusals(void **state)
     admin_fini(&o);
 }
 
+enum { PARTITIONS = 8, ENDED = 99 };
+
+static bool is_over(const void *ctx, uint64_t session)
+{
+    return session == *(const uint64_t *)ctx;
+}
+
+static uint64_t *parts_of(struct admin *o, uint64_t session, uint64_t number,
+                          uint64_t low)
+{
+    uint64_t *parts;
+    assert_int_equal(
+        admin_parts(o, session, number, low, WIRE_SPACE_SPARSE, PARTITIONS, &parts), 0);
+    return parts;
+}
+
+// The values of partitions are kept until the operation is answered.
+static void test_parts(void **state)
+{
+    (void)state;
+    struct admin o = {0};
+    uint64_t *parts = parts_of(&o, 1, 1, 1), *other;
+    for (uint32_t p = 0; p < PARTITIONS; p++)
+        assert_true(parts[p] == ADMIN_LACKS);
+    parts[3] = 30;
+    assert_ptr_equal(parts_of(&o, 1, 1, 1), parts);
+    assert_ptr_equal(admin_find_parts(&o, 1, 1), parts);
+    assert_null(admin_find_parts(&o, 1, 2));
+    assert_null(admin_find_parts(&o, 2, 1));
+    // The record of another space must be damaged.
+    assert_int_equal(admin_parts(&o, 1, 1, 1, WIRE_SPACE_DENSE, PARTITIONS, &other), 0);
+    assert_null(other);
+    admin_drop(&o, WIRE_SPACE_DENSE, 3);
+    assert_true(parts[3] == 30);
+    admin_drop(&o, WIRE_SPACE_SPARSE, 3);
+    assert_true(parts[3] == ADMIN_LACKS);
+    assert_non_null(parts_of(&o, 1, 2, 1));
+    assert_non_null(parts_of(&o, 1, 2, 2)); // number 1 is answered
+    assert_null(parts_of(&o, 1, 1, 1));
+    assert_null(admin_find_parts(&o, 1, 1));
+    assert_non_null(parts_of(&o, 1, 2 + ADMIN_WINDOW, 3)); // takes the place of 2
+    assert_null(admin_find_parts(&o, 1, 2));
+    admin_end_session(&o, 1);
+    assert_null(admin_find_parts(&o, 1, 2 + ADMIN_WINDOW));
+    mem_fault_after(0);
+    assert_int_equal(admin_parts(&o, 1, 1, 1, WIRE_SPACE_SPARSE, PARTITIONS, &other),
+                     TUG_ENOMEM);
+    mem_fault_after(-1);
+    admin_fini(&o);
+    assert_int_equal(mem_live(), 0);
+}
+
+// Copies the first n bytes of the facts of a partition. Memory is out after `fault`
+// allocations of admin_put, whose status it returns; -1: never.
+static int copy_facts(const struct admin *from, struct admin *to, uint32_t partition,
+                      size_t n, int fault)
+{
+    static const uint64_t over = ENDED;
+    struct buf b = BUF_INIT(1 << 20);
+    assert_int_equal(admin_get(from, WIRE_SPACE_SPARSE, partition, &b), 0);
+    struct stream x = {b.data, n < b.len ? n : b.len, 0};
+    mem_fault_after(fault);
+    int rc = admin_put(to, WIRE_SPACE_SPARSE, partition, PARTITIONS, is_over, &over, &x,
+                       NULL);
+    mem_fault_after(-1);
+    assert_true(rc != 0 || x.at == b.len);
+    buf_free(&b);
+    return rc;
+}
+
+static void test_facts(void **state)
+{
+    (void)state;
+    struct admin from = {0}, to = {0}, none = {0};
+    for (uint64_t number = 1; number < 4; number++)
+        parts_of(&from, 1, number, 1)[number % 2] = number * 10;
+    parts_of(&from, ENDED, 1, 1)[1] = 5;
+    parts_of(&from, 7, 1, 1)[1] = ADMIN_OPEN;
+    assert_int_equal(copy_facts(&from, &to, 1, SIZE_MAX, -1), 0);
+    for (uint64_t number = 1; number < 4; number++) {
+        const uint64_t *parts = admin_find_parts(&to, 1, number);
+        assert_int_equal(parts != NULL, number % 2 == 1);
+        assert_true(parts == NULL ||
+                    (parts[1] == number * 10 && parts[0] == ADMIN_LACKS));
+    }
+    assert_null(admin_find_parts(&to, ENDED, 1));
+    assert_null(admin_find_parts(&to, 7, 1));
+    for (size_t n = 0; n < 3 * 4 * sizeof(uint64_t); n += sizeof(uint64_t))
+        assert_int_equal(copy_facts(&from, &none, 1, n, -1), TUG_EDATA);
+    admin_fini(&none);
+    for (int fault = 0; fault < 2; fault++) {
+        assert_int_equal(copy_facts(&from, &none, 1, SIZE_MAX, fault), TUG_ENOMEM);
+        admin_fini(&none);
+        none = (struct admin){0};
+    }
+    admin_fini(&from);
+    admin_fini(&to);
+    admin_fini(&none);
+    assert_int_equal(mem_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_once),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_facts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
