@@ -228,8 +228,7 @@ struct launch_roots {
     const char *save, *cold;
     const char *load[1];
     bool refit, quiet, saves;
-    const char *not_kept;   // an option that --restart cannot be used with, or NULL
-    const char *not_copied; // an option that --replicas cannot be used with, or NULL
+    const char *not_kept; // an option that --restart cannot be used with, or NULL
     char cold_dir[CONFIG_PATH_MAX];
 };
 
@@ -256,7 +255,6 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
                  config.cold[0] == '/' ? config.cold : ".");
         r->cold = r->cold_dir;
     }
-    r->not_copied = role_not_copied(&t);
     options_close(parsed);
 }
 
@@ -470,12 +468,6 @@ static int run_launch(const struct launch_values *v, const struct options *given
                 "--restart role cannot be used with %s of -- train: a scheduler that is "
                 "started again could not continue it; leave out one of the two",
                 roots.not_kept);
-        roots_free(&roots);
-        argv_free(&env);
-        return TUG_EUSAGE;
-    }
-    if (v->replicas > 1 && roots.not_copied != NULL) {
-        role_refuse_replicas(roots.not_copied, e);
         roots_free(&roots);
         argv_free(&env);
         return TUG_EUSAGE;

@@ -12,8 +12,8 @@
 //
 // In test_sim_batch_chains, which is this file with BATCHES_CHAINS 1, partitions
 // have 2 or 3 replicas, servers that lead partitions die, and others join, when
-// rows have no limit. There are no copies and no means, and at the end all members
-// of a chain have the sums.
+// rows have no limit. At the end all members of a chain have the sums, and the same rows of
+// copies and means.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -196,7 +196,6 @@ static void let_servers_die(struct world *w, struct scheduler_options *o)
 {
     o->servers = 2 + (uint32_t)draw(w, STAGE_SERVERS - 1);
     o->replicas = 2 + (uint32_t)draw(w, 2);
-    w->n_admins = 0;
     w->changes = (struct changes){.stage = &w->stage,
                                   .open = open_server,
                                   .world = w,
@@ -407,28 +406,41 @@ static float step_to(const struct world *w, uint32_t key, uint32_t batch)
     return w->admin == MEAN && was > 0 ? was + 0.5f * (is - was) : is;
 }
 
-// Returns whether a server's rows have the sums after all batches up to `batch`.
-static bool fits(const struct world *w, uint32_t server, uint32_t batch)
+static uint32_t partition_of(const struct world *w, uint32_t key)
+{
+    return roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[key]);
+}
+
+// Returns whether rows have the sums after all batches up to `batch`: those of a partition
+// if partitions have replicas, which may get other owners during the operation; else
+// those of a server.
+static bool fits(const struct world *w, uint32_t part, uint32_t batch)
 {
     const uint32_t *owners =
         scheduler_roster(w->stage.scheduler)->owners[WIRE_SPACE_SPARSE];
-    uint32_t node = member_id(shard_member(w->stage.servers[server].shard));
-    for (uint32_t i = 0; i < KEYS; i++)
-        if (owners[roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[i])] == node &&
-            w->after[i] != step_to(w, i, batch))
+    for (uint32_t i = 0; i < KEYS; i++) {
+        uint32_t p = partition_of(w, i);
+        bool in = has_chains()
+                      ? p == part
+                      : owners[p] ==
+                            member_id(shard_member(w->stage.servers[part].shard));
+        if (in && w->after[i] != step_to(w, i, batch))
             return false;
+    }
     return true;
 }
 
 static void check_ordered(struct world *w)
 {
-    for (uint32_t s = 0; s < w->stage.n_servers && !w->failed; s++) {
+    uint32_t parts = has_chains() ? 1 << BITS : w->stage.n_servers;
+    for (uint32_t s = 0; s < parts && !w->failed; s++) {
         uint32_t batch = 0;
         while (batch <= w->n_batches && !fits(w, s, batch))
             batch++;
         if (batch > w->n_batches)
-            failed(w, "the %s on server %u is not that of a whole batch",
-                   w->admin == COPY ? "copy" : "mean", s);
+            failed(w, "the %s on %s %u is not that of a whole batch",
+                   w->admin == COPY ? "copy" : "mean",
+                   has_chains() ? "partition" : "server", s);
     }
     if (w->admin == MEAN)
         memcpy(w->before, w->after, sizeof(w->before));
@@ -536,30 +548,47 @@ static bool has_everybody_finished(const struct world *w)
     return w->n_admins == 0 && w->admin_waits == 0 && w->looking == 0;
 }
 
-// Checks that all members of the key's chain have the sum, and no other server has a row.
-static void check_members(struct world *w, uint32_t t, uint32_t key)
+// Returns the value of a key's row at its primary; 0 if it has no row.
+static float value_of(const struct world *w, uint32_t table, uint32_t key)
 {
     const struct roster *r = scheduler_roster(w->stage.scheduler);
-    uint32_t partition = roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[key]);
+    uint32_t owner = r->owners[WIRE_SPACE_SPARSE][partition_of(w, key)];
+    for (uint32_t i = 0; i < w->stage.n_servers; i++) {
+        const struct stage_server *x = &w->stage.servers[i];
+        if (!stage_is_there(x) || member_id(shard_member(x->shard)) != owner)
+            continue;
+        const float *row = shards_row(x->shard, table, w->keys[key]);
+        return row != NULL ? *row : 0;
+    }
+    return 0;
+}
+
+// Checks that all members of the key's chain have the value, and no other server has a row.
+static void check_members(struct world *w, uint32_t table, uint32_t key, float value)
+{
+    const struct roster *r = scheduler_roster(w->stage.scheduler);
+    uint32_t partition = partition_of(w, key);
     for (uint32_t i = 0; i < w->stage.n_servers; i++) {
         const struct stage_server *x = &w->stage.servers[i];
         if (!stage_is_there(x))
             continue;
-        const float *row = shards_row(x->shard, TABLE + t, w->keys[key]);
+        const float *row = shards_row(x->shard, table, w->keys[key]);
         bool member = roster_is_member(r, WIRE_SPACE_SPARSE, partition,
                                        member_id(shard_member(x->shard)));
-        int64_t sum = w->sums[t][w->n_batches][key];
-        if (member ? (row != NULL ? (int64_t)*row : 0) != sum : row != NULL)
-            failed(w, "key %u of table %u is not the sum of its pushes on server %u", key,
-                   TABLE + t, i);
+        if (member ? (row != NULL ? *row : 0) != value : row != NULL)
+            failed(w, "key %u of table %u is not %g on server %u", key, table,
+                   (double)value, i);
     }
 }
 
 static void check_chains(struct world *w)
 {
-    for (uint32_t t = 0; t < LINES; t++)
-        for (uint32_t i = 0; i < KEYS; i++)
-            check_members(w, t, i);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        for (uint32_t t = 0; t < LINES; t++)
+            check_members(w, TABLE + t, i, (float)w->sums[t][w->n_batches][i]);
+        check_members(w, COPY, i, value_of(w, COPY, i));
+        check_members(w, MEAN, i, value_of(w, MEAN, i));
+    }
 }
 
 static void check_rows(struct world *w)
@@ -633,6 +662,7 @@ static void check_deaths(const uint64_t *counts, uint64_t seeds)
 {
     assert_true(counts[PUSHES] > 20 * seeds && counts[PULLS] > 10 * seeds);
     assert_true(counts[DIED] > seeds / 4 && counts[HALVES] > seeds);
+    assert_true(counts[COPIES] > seeds / 2 && counts[MEANS] > seeds / 2);
 }
 
 int main(int argc, char **argv)

@@ -48,11 +48,6 @@ void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
 // training, because its state is only in the process that was killed. Returns NULL if no
 // such option is given.
 const char *role_not_kept(const struct train_options *t);
-// Returns an option of train for which servers would have to copy tables, which they cannot
-// do if partitions have replicas; NULL: none. role_refuse_replicas sets the error, and
-// returns its code.
-const char *role_not_copied(const struct train_options *t);
-int role_refuse_replicas(const char *option, struct err *e);
 
 int role_scheduler(const struct scheduler_values *v, const struct training *t,
                    struct err *e);

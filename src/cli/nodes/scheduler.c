@@ -160,20 +160,6 @@ const char *role_not_kept(const struct train_options *t)
                                    : NULL;
 }
 
-const char *role_not_copied(const struct train_options *t)
-{
-    return t->valid != NULL ? "--valid" : t->average > 0 ? "--average" : NULL;
-}
-
-int role_refuse_replicas(const char *option, struct err *e)
-{
-    return err_set(e, TUG_EUSAGE,
-                   "--replicas cannot be used with %s of -- train yet: it copies tables, "
-                   "and servers cannot copy a table that has replicas; leave out one of "
-                   "the two",
-                   option);
-}
-
 static int check_kept(const struct train_options *t, struct err *e)
 {
     const char *option = role_not_kept(t);
@@ -575,9 +561,7 @@ static int scheduler_command(const void *values, const struct options *o, int ar
     TRY(training_words(argc, argv, &train, &parsed, e));
     t.options = parsed;
     node_catch_signals();
-    const char *bad = parsed != NULL && v.replicas > 1 ? role_not_copied(&train) : NULL;
-    int rc = bad != NULL ? role_refuse_replicas(bad, e)
-                         : role_scheduler(&v, parsed != NULL ? &t : NULL, e);
+    int rc = role_scheduler(&v, parsed != NULL ? &t : NULL, e);
     options_close(parsed);
     return rc;
 }

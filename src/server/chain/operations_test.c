@@ -5,13 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "cluster/roster.h"
 #include "kit/replicas.h"
-#include "kit/shards.h"
 #include "server/chain/chain.h"
 #include "server/clocks/sync_group.h"
-#include "server/rows/copies.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
@@ -46,8 +43,7 @@ static void send_to_leaders(struct replicas *w, struct msg_table_do m)
     m.table = w->spec.id;
     m.epoch = w->epoch;
     m.number = m.low = ++operations;
-    if (m.what != WIRE_MEAN)
-        m.threshold = NAN;
+    m.threshold = NAN;
     for (uint32_t i = 0; i < SPREAD; i++)
         van_send(w->worker, w->servers[i].s.link, MSG_TABLE_DO,
                  REPLICAS_OTHER + ++requests, &m, NULL);
@@ -297,33 +293,6 @@ static void test_filled_after_drop(void **state)
     }
 }
 
-enum { OTHER = 5 }; // number of the table into which rows are copied
-
-static float copied(struct replicas *w, uint32_t server, uint32_t key)
-{
-    const float *row = shards_row(w->servers[server].shard, OTHER, w->keys[key]);
-    return row != NULL ? *row : 0;
-}
-
-static uint32_t partition_of(const struct replicas *w, uint32_t key)
-{
-    return roster_partition(REPLICAS_BITS, w->spec.space, w->keys[key]);
-}
-
-// Returns whether both members of each chain have the value in the copy, and the third
-// server has no row.
-static bool all_copied(struct replicas *w, float value)
-{
-    bool all = true;
-    for (uint32_t k = 0; k < REPLICAS_PUSH_KEYS; k++)
-        for (uint32_t i = 0; i < MEMBERS; i++) {
-            uint32_t first = partition_of(w, some[k]) % SPREAD;
-            bool member = i == first || i == first + 1;
-            all &= copied(w, i, some[k]) == (member ? value : 0); // NOLINT: exact
-        }
-    return all;
-}
-
 static void push_some(struct replicas *w)
 {
     replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
@@ -462,107 +431,6 @@ static void test_epoch(void **state)
     replicas_close(w);
 }
 
-static void test_copy_and_mean(void **state)
-{
-    (void)state;
-    struct replicas *w = open_world(CONFIG_ASYNC);
-    push_some(w);
-    send_to_leaders(w, (struct msg_table_do){.what = WIRE_COPY, .other = OTHER});
-    REPLICAS_UNTIL(w, all_copied(w, 1));
-    push_some(w);
-    send_to_leaders(
-        w, (struct msg_table_do){.what = WIRE_MEAN, .other = OTHER, .threshold = 0.5f});
-    REPLICAS_UNTIL(w, all_copied(w, 1.5f));
-    push_some(w);
-    send_to_leaders(w, (struct msg_table_do){.what = WIRE_COPY, .other = OTHER});
-    REPLICAS_UNTIL(w, all_copied(w, 3));
-    assert_string_equal(w->refusal, "");
-    assert_int_equal(w->out, 0);
-    replicas_close(w);
-}
-
-static int lead(struct replicas *w, uint8_t what, uint32_t *ret_n)
-{
-    struct msg_table_do m = {
-        .table = w->spec.id, .what = what, .other = OTHER, .threshold = 0.5f};
-    struct shard *s = w->servers[0].shard;
-    struct chain *c = s->chain;
-    uint64_t *parts;
-    c->left_session = REPLICAS_SESSION;
-    c->n_left = 0;
-    for (uint32_t p = 0; p < REPLICAS_PARTITIONS; p += SPREAD)
-        c->left[c->n_left++] = p;
-    m.number = ++operations;
-    if (admin_parts(&s->admin, REPLICAS_SESSION, m.number, m.number, w->spec.space,
-                    REPLICAS_PARTITIONS, &parts) != 0)
-        return TUG_ENOMEM;
-    return copies_lead(s, table_on(w, 0), &m, c->left, c->n_left, ret_n, NULL);
-}
-
-// Memory is out at the leader after n allocations: the rows of its backup are the same, or
-// the backup leaves the chain of the partition that was copied in part. Returns whether that
-// many allocations were made.
-static bool fails_at_leader(uint8_t what, int n, bool *ret_left)
-{
-    struct replicas *w = open_world(CONFIG_ASYNC);
-    uint32_t done = 0;
-    push_some(w);
-    assert_int_equal(lead(w, WIRE_COPY, &done), 0);
-    push_some(w);
-    mem_fault_after(n);
-    int rc = lead(w, what, &done);
-    bool faulted = mem_faulted();
-    mem_fault_after(-1);
-    replicas_run(w, 3 * SECOND_NS);
-    for (uint32_t k = 0; k < REPLICAS_PUSH_KEYS; k++) {
-        bool led = partition_of(w, some[k]) % SPREAD == 0;
-        if (led && w->out == 0)
-            assert_true(copied(w, 0, some[k]) == copied(w, 1, some[k]));
-    }
-    assert_true(w->out == 0 || (rc != 0 && w->out == replicas_id(1)));
-    *ret_left |= w->out != 0;
-    replicas_close(w);
-    return faulted;
-}
-
-static void test_fails_at_leader(void **state)
-{
-    (void)state;
-    static const uint8_t whats[] = {WIRE_COPY, WIRE_MEAN};
-    for (uint32_t i = 0; i < 2; i++) {
-        bool left = false;
-        for (int n = 0; fails_at_leader(whats[i], n, &left); n++)
-            assert_true(n < 1000);
-        assert_true(left);
-    }
-}
-
-// A backup without memory for more rows of a copy leaves its chains.
-static void fails_at_backup(uint8_t what)
-{
-    static const uint32_t others[] = {1, 4, 7, 10, 13, 16};
-    struct replicas *w = open_world(CONFIG_ASYNC);
-    push_some(w);
-    send_to_leaders(w, (struct msg_table_do){.what = WIRE_COPY, .other = OTHER});
-    REPLICAS_UNTIL(w, all_copied(w, 1));
-    replicas_add_op(w, false, others, REPLICAS_PUSH_KEYS);
-    REPLICAS_UNTIL(w, replicas_all_done(w));
-    assert_int_equal(w->out, 0);
-    w->servers[2].shard->o.max_bytes = 1;
-    send_to_leaders(
-        w, (struct msg_table_do){.what = what, .other = OTHER, .threshold = 0.5f});
-    REPLICAS_UNTIL(w, w->out == replicas_id(2));
-    assert_int_equal(w->out_code, TUG_ENOMEM);
-    replicas_close(w);
-}
-
-static void test_fails_at_backup(void **state)
-{
-    (void)state;
-    fails_at_backup(WIRE_COPY);
-    fails_at_backup(WIRE_MEAN);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -570,9 +438,6 @@ int main(void)
         cmocka_unit_test(test_day),
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_drop),
-        cmocka_unit_test(test_copy_and_mean),
-        cmocka_unit_test(test_fails_at_leader),
-        cmocka_unit_test(test_fails_at_backup),
         cmocka_unit_test(test_drop_is_passed_on),
         cmocka_unit_test(test_drop_waits_for_all),
         cmocka_unit_test(test_drop_after_death),

@@ -129,23 +129,6 @@ static bool is_copy(const struct shard *s, const struct msg_table_do *m)
            m->threshold == 1; // NOLINT: exact
 }
 
-int copies_do(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
-              struct err *e)
-{
-    struct shard_table *to;
-    assert(s->chain == NULL);
-    TRY(check_share(t, m, e));
-    if (is_copy(s, m))
-        return copy(s, t, m->other, e);
-    TRY(copy_into(s, &t->spec, m->other, &to, e));
-    assert(background_free(to));
-    sync_restart(s, to);
-    int rc = store_mean(to->store, t->store, m->threshold, e);
-    tables_touch_all(s, to);
-    tables_measure(s, to);
-    return rc;
-}
-
 // ---------------------------------------------------------------- with replicas
 
 static const char refill[128] = "memory was out at its primary in a copy of a table";
@@ -162,32 +145,50 @@ static int do_in(struct shard_table *t, struct shard_table *to,
     return rc;
 }
 
-int copies_lead(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
-                const uint32_t *partitions, uint32_t n, uint32_t *ret_n, struct err *e)
+static int lead(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
+                struct err *e)
 {
+    const uint32_t *left = s->chain->left, n = s->chain->n_left;
+    uint32_t done = 0;
     struct msg_table_do as = *m;
     struct shard_table *to;
-    *ret_n = 0;
     as.what = is_copy(s, m) ? WIRE_COPY : WIRE_MEAN;
-    TRY(check_share(t, m, e));
     if (as.what == WIRE_COPY)
         TRY(check_room(s, t, find(s, m->other), e));
     TRY(copy_into(s, &t->spec, m->other, &to, e));
     assert(background_free(to));
     // A partition is in the record of the operation or in that of the failure.
-    TRY(chain_reserve_places(s, t->spec.space, partitions, n, sizeof(refill), e));
+    TRY(chain_reserve_places(s, t->spec.space, left, n, sizeof(refill), e));
     tables_limit(s, to);
-    sync_restart(s, to);
+    tables_restart(s, to, NULL);
     int rc = 0;
-    while (*ret_n < n && rc == 0) {
-        rc = do_in(t, to, &as, partitions[*ret_n], store_step_of(t->store), e);
-        *ret_n += rc == 0;
+    while (done < n && rc == 0) {
+        rc = do_in(t, to, &as, left[done], store_step_of(t->store), e);
+        done += rc == 0;
     }
-    if (*ret_n > 0)
-        chain_note_operation(s, t, &as, partitions, *ret_n);
+    if (done > 0)
+        chain_note_operation(s, t, &as, left, done);
     if (rc != 0 && rc != TUG_EUSAGE)
-        chain_note_places(s, RECORD_REFILL, t->spec.space, &partitions[*ret_n], 1, refill,
+        chain_note_places(s, RECORD_REFILL, t->spec.space, &left[done], 1, refill,
                           sizeof(refill));
+    tables_measure(s, to);
+    return rc;
+}
+
+int copies_do(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
+              struct err *e)
+{
+    struct shard_table *to;
+    TRY(check_share(t, m, e));
+    if (s->chain != NULL)
+        return lead(s, t, m, e);
+    if (is_copy(s, m))
+        return copy(s, t, m->other, e);
+    TRY(copy_into(s, &t->spec, m->other, &to, e));
+    assert(background_free(to));
+    sync_restart(s, to);
+    int rc = store_mean(to->store, t->store, m->threshold, e);
+    tables_touch_all(s, to);
     tables_measure(s, to);
     return rc;
 }

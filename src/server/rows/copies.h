@@ -15,14 +15,11 @@ struct msg_table_do;
 struct shard;
 struct shard_table;
 
-// Does the operation in all partitions; only without replicas.
+// Does the operation in the partitions in which it has to be done (chain_find_left). If it
+// fails with replicas, it was done in the first ones, and the record *refill* was appended
+// for the partition in which it was done only in part.
 int copies_do(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
               struct err *e);
-// Does the operation in these partitions, which this shard leads, and appends its record. If
-// it fails, it was done in the first *ret_n of them, and the record *refill* was appended
-// for the partition in which it was done only in part.
-int copies_lead(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
-                const uint32_t *partitions, uint32_t n, uint32_t *ret_n, struct err *e);
 // Does the operation in a partition that this shard backs up; `step` is the leader's. If it
 // fails, it can be done again, except after TUG_EINTERRUPTED.
 int copies_back_up(struct shard *s, struct shard_table *t, const struct msg_table_do *m,

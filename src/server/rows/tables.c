@@ -268,15 +268,6 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
     return ANSWERED;
 }
 
-static int copies_obey(struct shard *s, struct shard_table *t,
-                       const struct msg_table_do *m, struct err *e)
-{
-    uint32_t n;
-    return s->chain == NULL
-               ? copies_do(s, t, m, e)
-               : copies_lead(s, t, m, s->chain->left, s->chain->n_left, &n, e);
-}
-
 void tables_restart(struct shard *s, struct shard_table *t, const uint64_t *next)
 {
     if (s->chain != NULL) {
@@ -298,7 +289,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     switch (m->what) {
     case WIRE_COPY:
     case WIRE_MEAN:
-        return copies_obey(s, t, m, e);
+        return copies_do(s, t, m, e);
     case WIRE_CLOCK: // sets the number of the next batch of table t
         TRY(sync_clock_check_number(m->clock, e));
         TRY(chain_reserve_operation(s, t, e));
