@@ -432,6 +432,10 @@ void placement_arrange(struct client *c, const struct placement *p, enum wire_sp
 // Cut a request into slices. On TUG_ENOMEM the request has none.
 int slice_cut(struct request *r);
 int slice_cut_all(struct request *r); // a slice without keys for each loop of the space
+// Does the same, and begins the sum of the answers. With replicas this is called again in each
+// new epoch, in which other loops may own the partitions. Each loop answers for all partitions
+// that it owns then.
+int slice_cut_sum(struct request *r);
 // Makes one slice, for the loop with the lowest number.
 int slice_cut_first(struct request *r);
 int slice_cut_everywhere(struct request *r); // makes a slice for each loop of any space

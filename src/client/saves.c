@@ -184,22 +184,22 @@ client_ts client_load(struct client *c, uint32_t table, const char *path,
                                    .path = wire_text(w->path),
                                    .checksum = checksum,
                                    .name = wire_text(w->name)};
-    if (ret_rows != NULL)
-        *ret_rows = 0;
     r->own = w;
     r->sum = ret_rows;
+    r->whole = member_roster(c->member)->replicas > 1;
     return request_begin(r, NULL);
 }
 
 static int send_load(struct slice *s)
 {
     struct load_wanted *w = s->request->own;
+    w->message.epoch = s->peer->client->epoch;
     w->message.number = s->request->number;
     w->message.low = s->request->client->admins.low;
     return request_send(s, &w->message);
 }
 
-REQUEST_KIND(load, "a load of", MSG_LOAD, MSG_OK, slice_cut_all, .send = send_load,
+REQUEST_KIND(load, "a load of", MSG_LOAD, MSG_OK, slice_cut_sum, .send = send_load,
              .take = request_add, .free = mem_free, .numbers = NUMBERS_ADMINS,
              .takes_long = true, .blocks = true, .holds = true);
 

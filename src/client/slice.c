@@ -258,6 +258,13 @@ int slice_cut_all(struct request *r)
     return rc;
 }
 
+int slice_cut_sum(struct request *r)
+{
+    if (r->sum != NULL)
+        *r->sum = 0;
+    return slice_cut_all(r);
+}
+
 int slice_cut_first(struct request *r)
 {
     struct peer *first = NULL;

@@ -210,16 +210,7 @@ static int send_admin(struct slice *s)
     return request_send(s, &r->u.m.table_do);
 }
 
-// With replicas this is called again in each new epoch, in which other loops may own the
-// partitions. Each loop answers for all partitions that it owns then.
-static int begin_admin(struct request *r)
-{
-    if (r->sum != NULL)
-        *r->sum = 0;
-    return slice_cut_all(r);
-}
-
-REQUEST_KIND(admin, "an admin operation on", MSG_TABLE_DO, MSG_OK, begin_admin,
+REQUEST_KIND(admin, "an admin operation on", MSG_TABLE_DO, MSG_OK, slice_cut_sum,
              .send = send_admin, .take = request_add, .numbers = NUMBERS_ADMINS,
              .takes_long = true, .holds = true);
 

@@ -160,6 +160,10 @@ void save_chain_close(struct save_chain *c);
 // rows.
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
+// Does the same, but changes nothing in partitions that `mine` does not select, except the
+// global step. For a table of which other stores lead some partitions.
+int save_load_some(const struct save_chain *c, const char *table, struct store *s,
+                   bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
 // Does the checks that save_load does before it loads the first row. A caller
 // that must clear the store before a load calls it first, so that a bad save
 // leaves the store unchanged.

@@ -229,6 +229,7 @@ struct load {
     struct store *store;
     bool (*mine)(void *ctx, uint32_t partition);
     void *ctx;
+    bool some;            // the other partitions of the store do not change
     bool same_partitions; // the file and the store have the same partitions
     bool same_entry;      // the saved table and the store have the same entry policy
     // The rows of a block in the form that the store needs: sorted by the store's
@@ -404,15 +405,48 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
     return 0;
 }
 
-// Ends the load. If the save ended the day, the day of the store ends, too.
-static void end_load(struct store *s, const struct save_manifest *newest)
+static void begin_day(const struct load *l, uint32_t day)
 {
-    if (newest->mode == SAVE_DAY)
-        store_day(s);
+    struct store *s = l->store;
+    if (!l->some)
+        // Sets the day also for partitions that belong to other loops, because the
+        // status shows the day of the store.
+        store_set_day(s, day);
+    for (uint32_t p = 0; l->some && p >> store_partition_bits(s) == 0; p++)
+        if (is_mine(l, p))
+            store_set_day_in(s, p, day);
+}
+
+// Ends the load in the wanted partitions. If the save ended the day, the day of these
+// partitions ends, too.
+static int end_some(const struct load *l, const struct save_manifest *newest,
+                    struct err *e)
+{
+    struct store *s = l->store;
+    for (uint32_t p = 0; p >> store_partition_bits(s) == 0; p++) {
+        if (!is_mine(l, p))
+            continue;
+        TRY(store_loaded_in(s, p, newest->checksum, e));
+        if (newest->mode == SAVE_DAY)
+            store_day_in(s, p);
+    }
+    return 0;
+}
+
+// Ends the load. If the save ended the day, the day of the store ends, too.
+static int end_load(const struct load *l, const struct save_manifest *newest,
+                    struct err *e)
+{
+    struct store *s = l->store;
     if (newest->step > store_step_of(s))
         store_set_step(s, newest->step);
+    if (l->some)
+        return end_some(l, newest, e);
+    if (newest->mode == SAVE_DAY)
+        store_day(s);
     store_loaded(s);
     store_set_published_by(s, newest->checksum);
+    return 0;
 }
 
 int save_check(const struct save_chain *c, const char *table, struct store *s,
@@ -422,26 +456,37 @@ int save_check(const struct save_chain *c, const char *table, struct store *s,
     return check_load(c, table, s, &day, e);
 }
 
-int save_load(const struct save_chain *c, const char *table, struct store *s,
-              bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e)
+static int load_all(struct load *l, const struct save_chain *c, const char *table,
+                    struct err *e)
 {
-    struct load l = {.store = s, .mine = mine, .ctx = ctx};
     uint32_t day = 0;
-    TRY(check_load(c, table, s, &day, e));
+    TRY(check_load(c, table, l->store, &day, e));
     int rc = 0;
     for (size_t i = 0; i < c->n && rc == 0; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (i == c->n - 1)
-            // Sets the day also for partitions that belong to other loops, because the
-            // status shows the day of the store.
-            store_set_day(s, day);
+            begin_day(l, day);
         if (t != NULL)
-            rc = load_save(&l, c, i, t, e);
+            rc = load_save(l, c, i, t, e);
     }
     if (rc == 0)
-        end_load(s, &c->saves[c->n - 1]);
-    mem_free(l.order);
-    mem_free(l.keys);
-    mem_free(l.values);
+        rc = end_load(l, &c->saves[c->n - 1], e);
+    mem_free(l->order);
+    mem_free(l->keys);
+    mem_free(l->values);
     return rc;
+}
+
+int save_load(const struct save_chain *c, const char *table, struct store *s,
+              bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e)
+{
+    struct load l = {.store = s, .mine = mine, .ctx = ctx};
+    return load_all(&l, c, table, e);
+}
+
+int save_load_some(const struct save_chain *c, const char *table, struct store *s,
+                   bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e)
+{
+    struct load l = {.store = s, .mine = mine, .ctx = ctx, .some = true};
+    return load_all(&l, c, table, e);
 }

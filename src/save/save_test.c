@@ -16,6 +16,7 @@
 #include "kit/saves.h"
 #include "kit/test.h"
 #include "os/disk.h"
+#include "store/parcel.h"
 #include "store/store.h"
 
 // Makes a save into which n owners of partitions write one file each.
@@ -243,6 +244,58 @@ static void test_day(void **state)
 }
 
 // Several processes save one after the other; each of them first loads the earlier saves.
+static struct buf bytes_of(struct store *s, uint32_t partition)
+{
+    struct buf b = BUF_INIT(SIZE_MAX);
+    OK(parcel_get(s, partition, &b, &ok_e));
+    return b;
+}
+
+static bool same_bytes(struct buf a, struct buf b)
+{
+    bool same = a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+    buf_free(&a);
+    buf_free(&b);
+    return same;
+}
+
+// A load of some partitions changes them as a whole load does, and no others.
+static void test_some_partitions(void **state)
+{
+    (void)state;
+    static const enum save_mode modes[] = {SAVE_BASE, SAVE_DAY};
+    for (size_t i = 0; i < 2; i++) {
+        struct saves_owner mine = {1, 3}, all = {0, 1};
+        const char *dir = saves_fresh("some");
+        struct store *saved = stores_open(CTR "deltas=yes; ", 3),
+                     *part = stores_open(CTR "deltas=yes; ", 3);
+        saves_push(saved, all, 1, 20, 300);
+        store_day(saved);
+        OK(saves_one(saved, dir, modes[i], 0, &ok_e));
+        struct store *whole = saves_loaded(dir, CTR "deltas=yes; ", 3);
+        saves_push(part, all, 2, 20, 300);
+        store_set_published_by(part, 77);
+        struct buf before[8];
+        for (uint32_t p = 0; p < 8; p++) {
+            before[p] = bytes_of(part, p);
+            if (saves_owns(&mine, p))
+                OK(store_empty(part, p, &ok_e));
+        }
+        struct save_chain c;
+        OK(save_chain_open(&c, dir, &ok_e));
+        OK(save_load_some(&c, "users", part, saves_owns, &mine, &ok_e));
+        save_chain_close(&c);
+        for (uint32_t p = 0; p < 8; p++) {
+            bool loaded = same_bytes(bytes_of(part, p), bytes_of(whole, p));
+            assert_int_equal(loaded, saves_owns(&mine, p));
+            assert_int_equal(same_bytes(bytes_of(part, p), before[p]), !loaded);
+        }
+        store_close(saved);
+        store_close(part);
+        store_close(whole);
+    }
+}
+
 static void test_restarts(void **state)
 {
     (void)state;
@@ -753,6 +806,7 @@ int main(void)
         cmocka_unit_test(test_other_partitions),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_day),
+        cmocka_unit_test(test_some_partitions),
         cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_manifest),
         cmocka_unit_test(test_refused_manifests),

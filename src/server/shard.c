@@ -201,12 +201,7 @@ static enum outcome shard_serve_one(struct shard *s, struct shard_request *q)
 // Serves a request of a shard whose partitions have replicas.
 static enum outcome serve_with_replicas(struct shard *s, struct shard_request *q)
 {
-    struct err e;
-    enum outcome outcome = ANSWERED;
-    if (chain_refuses(s, q, &e))
-        shard_refuse(s, q, &e);
-    else
-        outcome = shard_serve_one(s, q);
+    enum outcome outcome = shard_serve_one(s, q);
     // The keys that the request was about are not valid any more.
     chain_is_about(s, ABOUT_NONE, WIRE_SPACE_SPARSE, NULL);
     return outcome;

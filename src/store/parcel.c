@@ -326,10 +326,7 @@ static int check_rows_fit(const struct parcel_reader *r, struct err *e)
     return store_check_room(s, rows, e);
 }
 
-// Replaces the partition's list of changed rows by the parcel's list. Before, the
-// partition's list has all rows, because putting them counted as a change.
-static int put_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
-                       struct err *e)
+static int forget_changed(struct store *s, uint32_t p, struct err *e)
 {
     struct handle_list live = {0};
     if (store_live_rows(s, p, &live) != 0)
@@ -338,11 +335,31 @@ static int put_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32
         handle_bit_clear(&s->changed, live.at[i]);
     mem_free(live.at);
     s->parts[p].changed.n = 0;
-    if (s->cold != NULL) {
+    if (s->cold != NULL)
         s->cold->parts[p].out.n = 0;
-        if (s->config.deltas && cold_reserve_out(s, p, n) != 0)
-            return err_nomem(e, "the notes for deltas");
-    }
+    return 0;
+}
+
+int store_loaded_in(struct store *s, uint32_t partition, uint64_t published_by,
+                    struct err *e)
+{
+    struct store_part *part = &s->parts[partition];
+    assert(partition < s->n_parts && !cut_has(s, partition));
+    TRY(forget_changed(s, partition, e));
+    part->gone.n = 0;
+    part->gone_lost = false;
+    part->published_by = published_by;
+    return 0;
+}
+
+// Replaces the partition's list of changed rows by the parcel's list. Before, the
+// partition's list has all rows, because putting them counted as a change.
+static int put_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+                       struct err *e)
+{
+    TRY(forget_changed(s, p, e));
+    if (s->cold != NULL && s->config.deltas && cold_reserve_out(s, p, n) != 0)
+        return err_nomem(e, "the notes for deltas");
     for (uint32_t i = 0; i < n && s->config.deltas; i++) {
         uint32_t h;
         table_find(s->rows, &keys[i], 1, &h);

@@ -247,6 +247,7 @@ void store_reserve_partition(struct store *s, uint32_t partition, uint64_t n,
 // Sets the day of all partitions. Used by loads. If the state of a partition is put later
 // (store_put_partition), its day replaces this one.
 void store_set_day(struct store *s, uint32_t day);
+void store_set_day_in(struct store *s, uint32_t partition, uint32_t day); // of one
 // Sets the error for a loaded value that is not finite, and returns TUG_EDATA.
 int store_not_finite(uint64_t key, const char *table, struct err *e);
 // Put saved rows: they replace rows or make them, whatever the entry policy says. For
@@ -282,5 +283,10 @@ int store_put_partition(struct store *s, uint32_t partition, const void *bytes, 
 // For loads: records that the rows equal those of a save, so that no row counts as
 // changed.
 void store_loaded(struct store *s);
+// Does the same in one partition, and sets the checksum of the save (store_published_by).
+int store_loaded_in(struct store *s, uint32_t partition, uint64_t published_by,
+                    struct err *e);
+// Removes all rows and notes for deltas of a partition, which this store still owns.
+int store_empty(struct store *s, uint32_t partition, struct err *e);
 
 #endif

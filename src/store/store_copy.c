@@ -53,12 +53,11 @@ int store_copy(struct store *to, struct store *from, struct err *e)
     return rc;
 }
 
-// Empties a partition, which this store still owns.
-static int empty(struct store *s, uint32_t p, struct err *e)
+int store_empty(struct store *s, uint32_t partition, struct err *e)
 {
-    TRY(store_drop(s, p, e));
-    store_set_owned(s, p, true);
-    s->parts[p].published_by = 0;
+    TRY(store_drop(s, partition, e));
+    store_set_owned(s, partition, true);
+    s->parts[partition].published_by = 0;
     return 0;
 }
 
@@ -69,7 +68,7 @@ int store_copy_partition(struct store *to, struct store *from, uint32_t partitio
     struct gather *g;
     t.step = from->parts[partition].step > step ? from->parts[partition].step : step;
     TRY(open_copied(&g, to, from, e));
-    int rc = empty(to, partition, e);
+    int rc = store_empty(to, partition, e);
     if (rc == 0)
         rc = copy_partition(g, to, from, partition, t, e);
     gather_close(g);

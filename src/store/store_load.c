@@ -79,6 +79,12 @@ void store_set_day(struct store *s, uint32_t day)
         s->parts[p].day = day;
 }
 
+void store_set_day_in(struct store *s, uint32_t partition, uint32_t day)
+{
+    assert(partition < s->n_parts);
+    s->parts[partition].day = day;
+}
+
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,
                         struct err *e)
 {

@@ -423,19 +423,6 @@ uint64_t chain_tick(struct shard *s)
 
 // ---------------------------------------------------------------- requests
 
-bool chain_refuses(const struct shard *s, const struct shard_request *q, struct err *e)
-{
-    switch (q->type) {
-    case MSG_LOAD:
-        err_set(e, TUG_EUSAGE,
-                "%s is not possible in a cluster whose partitions have %u replicas",
-                wire_name(q->type), member_roster(s->member)->replicas);
-        return true;
-    default:
-        return false;
-    }
-}
-
 int chain_check_table(const struct shard *s, const struct table_spec *spec, struct err *e)
 {
     if (s->chain == NULL || !spec->config.cold_durable)

@@ -47,6 +47,7 @@
 struct contribution;
 struct key_run;
 struct keys;
+struct loads_from;
 struct push_values;
 struct roster;
 struct shard;
@@ -210,8 +211,6 @@ enum outcome chain_is_about_all(struct shard *s);
 // sent at once. Takes over the memory of `release`, or refuses the request.
 bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
                  const void *msg, const struct van_release *release, uint64_t bytes);
-// Returns whether this request is not possible yet if there are replicas; sets *e.
-bool chain_refuses(const struct shard *s, const struct shard_request *q, struct err *e);
 // Refuses a table that is not possible if there are replicas: one that finds its rows on
 // disk again after a restart.
 int chain_check_table(const struct shard *s, const struct table_spec *spec,
@@ -284,6 +283,17 @@ int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct er
 // Append the counts of the numbers that no table has, and learn them.
 int chain_get_drops(const struct shard *s, struct buf *to);
 int chain_take_drops(struct shard *s, struct stream *x, struct err *e);
+
+// Defined in load_records.c:
+
+// A load was requested: finds the partitions that it concerns, as chain_find_left does.
+int chain_find_load(struct shard *s, const struct shard_request *q,
+                    enum admin_state *state, uint64_t *ret_rows, struct err *e);
+// Loads the rows of these partitions, and appends the record.
+int chain_lead_load(struct shard *s, struct shard_table *t, const struct msg_load *m,
+                    const struct loads_from *from, struct err *e);
+int records_apply_load(struct shard *s, const struct channel_record *r, uint32_t *ret_n,
+                       struct err *e);
 
 // Defined in notes.c:
 
@@ -425,6 +435,8 @@ void leave_because(struct shard *s, enum wire_space space, uint32_t partition,
 // that is too long.
 void leave_look(struct shard *s, uint64_t since);
 void leave_send(struct shard *s);
+// This shard has served nothing for a while, so other members could not answer it.
+void leave_after_pause(struct shard *s);
 
 // Defined in outlets.c:
 

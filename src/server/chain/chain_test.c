@@ -424,17 +424,11 @@ static void test_ring(void **state)
     replicas_close(w);
 }
 
-// Operations that records do not carry yet are refused, and so are tables that find their
-// rows on disk again.
+// Tables that find their rows on disk again are refused.
 static void test_refusals(void **state)
 {
     (void)state;
     struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
-    struct msg_load load = {.table = REPLICAS_TABLE, .number = 1};
-    van_send(w->worker, w->servers[0].s.link, MSG_LOAD, REPLICAS_OTHER, &load, NULL);
-    REPLICAS_UNTIL(w, strstr(w->refusal,
-                             "load is not possible in a cluster whose partitions "
-                             "have 2 replicas") != NULL);
     replicas_make_spec(w, CONFIG_ASYNC, 1);
     w->spec.id = REPLICAS_TABLE + 1;
     snprintf(w->spec.config.cold, sizeof(w->spec.config.cold), "cold");

@@ -107,6 +107,16 @@ void leave_look(struct shard *s, uint64_t since)
         s->chain->leave_at = clock_earlier(s->chain->leave_at, since + SLOW_NS);
 }
 
+void leave_after_pause(struct shard *s)
+{
+    struct chain *c = s->chain;
+    s->now = van_now(s->van);
+    if (c->reads_since != 0)
+        c->reads_since = s->now;
+    for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
+        o->moved_at = s->now;
+}
+
 // Returns whether this shard leads the chain, and needs a lease of the node for it.
 static bool needs_lease(const struct shard *s, size_t place, uint32_t node)
 {

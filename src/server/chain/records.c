@@ -222,6 +222,8 @@ int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret
         return records_apply_batch(s, r, ret_n, e);
     case RECORD_OPERATION:
         return records_apply_operation(s, r, ret_n, e);
+    case RECORD_LOAD:
+        return records_apply_load(s, r, ret_n, e);
     case RECORD_PUBLISHED:
         return records_apply_published(s, r, ret_n, e);
     case RECORD_DAY:

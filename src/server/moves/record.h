@@ -29,6 +29,7 @@ enum record_kind {
                       // manifest, and for each place what was published (store/cut.h)
     RECORD_DAY,       // a table's number: a day has ended
     RECORD_OPERATION, // an admin operation
+    RECORD_LOAD,      // a load of a table from a save
 };
 
 // record_begin appends a head. record_end completes the head of the record that begins at
