@@ -45,8 +45,7 @@ enum reason {
     REASON_RUN_ENDED = 7,
     REASON_DIVERGED = 8,    // weights, scores or updates of the training became infinite
     REASON_SAVE_FAILED = 9, // a save of the training could not be written
-    // Other servers lead partitions than when a save or an operation on a table began: it
-    // must be made again.
+    // Other servers lead partitions than when a save began: it must be made again.
     REASON_SAVE_AGAIN = 10,
 };
 enum { REASONS = 11 };

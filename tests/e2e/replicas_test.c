@@ -241,15 +241,28 @@ static bool is_saving(void)
     return strstr(e2e_out, "\"waits\"") != NULL || strstr(e2e_out, "\"writes\"") != NULL;
 }
 
-// A worker saves, and does not mark its save, which therefore waits until a server has died.
-// Such a save cannot begin again, and its error says that the day may have ended.
-static void a_save_of_a_day(void **state)
+// A worker saves, and does not mark its save, which therefore waits until the server dies.
+// Such a save cannot begin again.
+static void save_fails(struct saver *x, const char *server, const char *text)
+{
+    pthread_t thread;
+    x->options.mark++;
+    assert_int_equal(pthread_create(&thread, NULL, save, x), 0);
+    assert_soon(is_saving());
+    kill_server(server);
+    pthread_join(thread, NULL);
+    assert_int_equal(x->rc, TUG_EIO);
+    if (strstr(x->why, text) == NULL)
+        cluster_fail("the save said: %s", x->why);
+    settle();
+}
+
+static void a_marked_save(void **state)
 {
     (void)state;
-    pthread_t thread;
     struct tug_client *guest;
     struct tug_client_options worker = {.wait_seconds = CLUSTER_PATIENCE};
-    begin(3, 2);
+    begin(4, 2);
     uint32_t table = make_users(&guest);
     tables_check(tug_client_close(guest));
     struct saver x = {.options = {.directory = "days",
@@ -260,13 +273,9 @@ static void a_save_of_a_day(void **state)
     worker.scheduler = files_path("127.0.0.1:%u", tables_port);
     tables_check(tug_client_open(&x.client, &worker));
     tables_check(tug_table_find(x.client, "users", &table));
-    assert_int_equal(pthread_create(&thread, NULL, save, &x), 0);
-    assert_soon(is_saving());
-    kill_server("a");
-    pthread_join(thread, NULL);
-    assert_int_equal(x.rc, TUG_EIO);
-    if (strstr(x.why, "the day may have ended in some partitions only") == NULL)
-        cluster_fail("the save with TUG_DAY said: %s", x.why);
+    save_fails(&x, "a", "the day may have ended in some partitions only");
+    x.options.mode = TUG_BASE;
+    save_fails(&x, "b", "it must be made again");
     tables_check(tug_client_close(x.client));
     finish();
 }
@@ -350,7 +359,7 @@ int main(void)
         cluster_test(three_replicas),
         cluster_test(an_operation_meanwhile),
         cluster_test(a_save_meanwhile),
-        cluster_test(a_save_of_a_day),
+        cluster_test(a_marked_save),
         cluster_test(too_few_servers),
         cluster_test(rows_on_disk),
     };
