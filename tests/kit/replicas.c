@@ -139,6 +139,9 @@ static void scheduler_message(void *ctx, van_link link, struct van_message *m,
             ok.value = WIRE_MOVE_OVER;
         else if (m->m->move_says.state == WIRE_MOVE_ARRIVED)
             w->arrived = true;
+        else if (m->m->move_says.state == WIRE_MOVE_FAILED &&
+                 m->m->move_says.code == TUG_EINTERRUPTED)
+            w->interrupted = true;
         else if (m->m->move_says.state == WIRE_MOVE_FAILED)
             fail_msg("the fill failed: %.*s", (int)m->m->move_says.why.n,
                      m->m->move_says.why.data);

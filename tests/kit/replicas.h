@@ -61,6 +61,7 @@ struct replicas {
     uint32_t chains[REPLICAS_PARTITIONS][ROSTER_MAX_CHAIN];
     struct wire_move fill; // number 0: none
     bool arrived;          // the fill's target has reported the end
+    bool interrupted;      // the target has reported that the fill was interrupted
     // The last report that a member must leave chains: the member, the number of chains,
     // and the reason; 0: none.
     uint32_t out, out_chains;

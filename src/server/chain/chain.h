@@ -277,10 +277,11 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
 
 // Defined in drops.c:
 
-// A shard from which a partition comes has dropped the number of a table so often. Fails if
-// this shard has an older table with the number.
+// A shard from which a table comes with a partition has dropped its number so often. Fails if
+// this shard has dropped it more often, and has no table with the number.
 int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e);
-// Append the counts of the numbers that no table has, and learn them.
+// Append the counts of the numbers that no table has, and learn them. chain_take_drops fails
+// if this shard still has such a table.
 int chain_get_drops(const struct shard *s, struct buf *to);
 int chain_take_drops(struct shard *s, struct stream *x, struct err *e);
 

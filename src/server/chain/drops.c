@@ -13,12 +13,13 @@ int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct er
         return 0;
     if (table >= SPEC_MAX_TABLES)
         return stream_damaged(e);
-    if (s->tables[table] == NULL)
-        s->chain->drops[table] = drops;
-    if (drops <= s->chain->drops[table])
-        return 0;
-    // The record of the drop comes soon.
-    return err_set(e, TUG_EINTERRUPTED, "a table was dropped while a partition moved");
+    uint64_t *own = &s->chain->drops[table];
+    // The source gets the record of the drop soon: its table must not be made again here.
+    if (drops < *own && s->tables[table] == NULL)
+        return err_set(e, TUG_EINTERRUPTED,
+                       "a table was dropped while a partition moved");
+    *own = drops > *own ? drops : *own;
+    return 0;
 }
 
 int chain_get_drops(const struct shard *s, struct buf *to)
@@ -41,8 +42,12 @@ int chain_take_drops(struct shard *s, struct stream *x, struct err *e)
     for (; n > 0; n--) {
         if (!stream_u64s(x, one, 2) || one[0] >= SPEC_MAX_TABLES)
             return stream_damaged(e);
-        if (one[1] > s->chain->drops[one[0]])
-            TRY(chain_learn_drops(s, one[0], one[1], e));
+        if (one[1] <= s->chain->drops[one[0]])
+            continue;
+        if (s->tables[one[0]] != NULL) // the record of the drop comes soon
+            return err_set(e, TUG_EINTERRUPTED,
+                           "a table was dropped while a partition moved");
+        s->chain->drops[one[0]] = one[1];
     }
     return 0;
 }

@@ -229,12 +229,6 @@ static int drop(struct shard *s, const struct operation_record *x, struct err *e
     return 0;
 }
 
-int records_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
-{
-    const struct operation_record x = {.table = table, .what = WIRE_DROP, .clock = drops};
-    return drop(s, &x, e);
-}
-
 static int apply_drop(struct shard *s, const struct channel_record *r,
                       const struct operation_record *x, uint32_t *ret_n, struct err *e)
 {

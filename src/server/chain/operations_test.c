@@ -256,7 +256,7 @@ static void test_drop_after_death(void **state)
 }
 
 // Server 1 dies, and server 2, which has the dropped table, first gets the record of another
-// table with its number.
+// table with its number: it leaves the chains, and gets the rows of that table.
 static void test_table_after_drop(void **state)
 {
     (void)state;
@@ -265,11 +265,49 @@ static void test_table_after_drop(void **state)
     replicas_send_table(w, 0);
     REPLICAS_UNTIL(w, table_on(w, 0) != NULL);
     replicas_take_out(w, 1);
-    REPLICAS_UNTIL(w, w->servers[2].shard->chain->drops[w->spec.id] == 1 &&
-                          table_on(w, 2) != NULL);
-    replicas_run(w, SECOND_NS);
+    REPLICAS_UNTIL(w, w->out == replicas_id(2));
+    assert_int_equal(w->out_code, TUG_EINTERRUPTED);
+    assert_string_equal(w->out_why, "table 2 was dropped and made again");
+    replicas_take_out(w, 2);
+    replicas_begin_fill(w, 0, 2);
+    REPLICAS_UNTIL(w, w->arrived);
+    assert_int_equal(w->servers[2].shard->chain->drops[w->spec.id], 1);
     for (uint32_t k = 0; k < REPLICAS_PUSH_KEYS; k++)
         assert_true(replicas_value(w, 2, some[k]) == 0);
+    replicas_close(w);
+}
+
+// A server has dropped a table, and is filled by one that has not: the fill is interrupted, so
+// that the late drop cannot meet another table with the number.
+static void test_filled_before_drop(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 3);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    sim_partition(w->sim, w->servers[2].v, w->servers[3].v, true);
+    operations++;
+    for (uint32_t i = 0; i < 3; i++)
+        send_again(w, i, WIRE_DROP);
+    for (uint32_t i = 0; i < 3; i++)
+        REPLICAS_UNTIL(w, table_on(w, i) == NULL);
+    assert_non_null(table_on(w, 3));
+    replicas_begin_fill(w, 2, 0);
+    REPLICAS_UNTIL(w, w->interrupted);
+    assert_null(table_on(w, 0));
+    assert_int_equal(w->servers[0].shard->chain->drops[w->spec.id], 1);
+    replicas_end_fill(w, false);
+    sim_partition(w->sim, w->servers[2].v, w->servers[3].v, false);
+    REPLICAS_UNTIL(w, table_on(w, 3) == NULL);
+    forget_ops(w);
+    w->tables = 0;
+    replicas_make_table(w);
+    replicas_begin_fill(w, 2, 0);
+    REPLICAS_UNTIL(w, w->arrived);
+    replicas_end_fill(w, true);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
     replicas_close(w);
 }
 
@@ -445,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_drop_after_death),
         cmocka_unit_test(test_table_after_drop),
         cmocka_unit_test(test_filled_after_drop),
+        cmocka_unit_test(test_filled_before_drop),
         cmocka_unit_test(test_records_after_drop),
         cmocka_unit_test(test_once_after_death),
         cmocka_unit_test(test_known_after_fill),

@@ -166,7 +166,12 @@ static int apply_table(struct shard *s, const struct channel_record *r, struct e
                           .config = {config, (uint32_t)head[1]}};
     if (head[2] < s->chain->drops[m.table])
         return 0; // this table was dropped here after the sender had made it
-    TRY(records_drop(s, m.table, head[2], e)); // a table with this number from before
+    // Such a table is from before the drop, which has been lost with its client: this shard
+    // gets the rows of the partitions anew, and keeps those of other senders.
+    if (head[2] > s->chain->drops[m.table] && s->tables[m.table] != NULL)
+        return err_set(e, TUG_EINTERRUPTED, "table %u was dropped and made again",
+                       m.table);
+    s->chain->drops[m.table] = head[2];
     return tables_make(s, &m, e);
 }
 
