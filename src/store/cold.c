@@ -392,7 +392,8 @@ static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 
 static bool may_go(const struct store *s, uint32_t p, uint32_t handle)
 {
-    return s->cut == NULL || !cut_keeps(s, p, handle);
+    return (s->cut == NULL || !cut_keeps(s, p, handle)) &&
+           (s->copies == NULL || !parcel_keeps(s, p, handle));
 }
 
 // Advances the clock hand (CLOCK replacement), at most once around, until `want` rows are

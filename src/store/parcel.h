@@ -32,13 +32,12 @@ int parcel_get_empty(struct store *s, uint32_t partition, struct buf *to, struct
 // includes the pushes from before it was copied. So the target must apply later pushes to
 // copied rows, after putting their slice, and must get the keys of copied rows that were
 // removed. Rows are copied in the order in which they were made, except rows that got the
-// handle of an earlier, removed row. The target puts an empty parcel and then the slices;
+// handle of an earlier, removed row; with a cold tier by ascending key. The target puts an empty parcel and then the slices;
 // the last slice replaces the partition's state.
 struct parcel_copy;
 
-// Returns whether the partitions of this store can be copied in slices. They
-// cannot if the store has a cold tier, or a budget that removes rows in the order
-// in which they were made.
+// Returns whether the partitions of this store can be copied in slices. They cannot if the
+// store has a budget that removes rows in the order in which they were made.
 bool parcel_has_slices(const struct store *s);
 int parcel_copy_open(struct parcel_copy **ret, struct store *s, uint32_t partition,
                      struct err *e);

@@ -1,4 +1,4 @@
-// Internals of parcels, for parcel.c and parcel_slices.c: blocks of rows and keys. Numbers
+// Internals of parcels, for parcel*.c: blocks of rows and keys. Numbers
 // are as in memory, little-endian. Each item starts at a multiple of 8 bytes; a block is
 // its kind, its number of elements (u32 each) and its payload.
 //
@@ -74,11 +74,46 @@ int parcel_check_keys(const struct parcel_reader *r, const uint64_t *keys, uint3
 int parcel_put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                     struct err *e);
 
-// Called by store*.c when s->copies != NULL: parcel_rows_go before the memory of removed
-// rows of p is reused; parcel_copies_end when the store is closed.
+// Called by store*.c when s->copies != NULL: parcel_rows_made when rows of p were made;
+// parcel_rows_leave before rows are removed for good; parcel_rows_go before the memory of
+// removed or demoted rows is reused; parcel_copies_end when the store is closed.
+void parcel_rows_made(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
+void parcel_rows_leave(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 void parcel_rows_go(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 void parcel_copies_end(struct store *s);
-// Returns whether the partition is being copied in slices.
+// Returns whether the partition is being copied in slices, by its list of rows.
 bool parcel_is_copied(const struct store *s, uint32_t p);
+
+enum { PARCEL_SLICE_ROWS = 1024 }; // most rows of a slice
+
+// The rows of one slice. `handles` has TABLE_NONE for rows on disk, and `extras` has NULL for
+// rows without an extra row.
+struct parcel_slice {
+    uint32_t n;
+    uint32_t handles[PARCEL_SLICE_ROWS];
+    uint64_t keys[PARCEL_SLICE_ROWS];
+    const float *rows[PARCEL_SLICE_ROWS], *extras[PARCEL_SLICE_ROWS];
+};
+
+// Defined in parcel_cold.c: the state of a copy of a partition with rows on disk.
+struct parcel_cold;
+// Begins a copy in slices of `most` rows. On TUG_ENOMEM the caller must close it.
+int parcel_cold_open(struct parcel_cold **ret, struct store *s, uint32_t p,
+                     uint32_t most);
+void parcel_cold_close(struct parcel_cold *k); // NULL is fine
+// Chooses the rows of the next slice, which are valid until the store changes. There may be
+// none, although parcel_cold_done is not true yet.
+int parcel_cold_next(struct parcel_cold *k, struct store *s, uint32_t p,
+                     struct parcel_slice *x, struct err *e);
+bool parcel_cold_done(const struct parcel_cold *k);
+uint64_t parcel_cold_left(const struct parcel_cold *k, const struct store *s, uint32_t p);
+// Returns whether a row in memory was copied.
+bool parcel_cold_has(const struct parcel_cold *k, uint64_t key, uint32_t handle);
+// Rows were made, which are copied later; parcel_cold_keeps returns whether a row is one of
+// them and must not be demoted; parcel_cold_go: the row is removed.
+int parcel_cold_made(struct parcel_cold *k, const struct store *s,
+                     const uint32_t *handles, size_t n);
+bool parcel_cold_keeps(const struct parcel_cold *k, uint32_t handle);
+void parcel_cold_go(struct parcel_cold *k, uint32_t handle);
 
 #endif

@@ -215,37 +215,12 @@ static void test_without_memory(void **state)
     store_close(b);
 }
 
-// A table with a cold tier must get its rows in one parcel. Slices are refused for such a
-// table, because all their rows would stay in memory.
-static void test_slices_for_a_tier(void **state)
-{
-    (void)state;
-    const char *words = "accessor=plain; dim=4";
-    struct store *a = fill(words, NULL, 9), *b = open_store(words, files_in("tier"), 0);
-    struct buf empty = BUF_INIT(1 << 20), slice = BUF_INIT(1 << 24);
-    struct parcel_copy *copy;
-    struct err e = {0};
-    bool last;
-    store_set_owned(b, 1, false);
-    OK(parcel_get_empty(a, 1, &empty, &ok_e));
-    OK(parcel_put(b, 1, empty.data, empty.len, &ok_e));
-    OK(parcel_copy_open(&copy, a, 1, &ok_e));
-    OK(parcel_copy_next(copy, &slice, &last, &ok_e));
-    assert_int_equal(parcel_slice_put(b, 1, slice.data, slice.len, &last, &e), TUG_EDATA);
-    assert_int_equal(store_stats(b).rows, 0);
-    parcel_copy_close(copy);
-    buf_free(&empty);
-    buf_free(&slice);
-    store_close(a);
-    store_close(b);
-    files_remove(files_in("tier"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_through_a_tier), cmocka_unit_test(test_slices_for_a_tier),
-        cmocka_unit_test(test_damage),         cmocka_unit_test(test_room),
+        cmocka_unit_test(test_through_a_tier),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_room),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

@@ -9,7 +9,7 @@
 //   store_copy.c   copies and means of tables
 //   gather.c       gathers rows to copy them together
 //   parcel.c       moves a partition, as bytes
-//   parcel_slices.c  the same in slices, while the partition is used
+//   parcel_slices.c  the same in slices, while the partition is used; with parcel_cold.c
 //   store_life.c   admin operations, budgets, days
 //   store_stats.c  statistics
 //   store_check.c  invariants, for builds with assertions
@@ -430,6 +430,8 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
                     struct err *e);
 void cold_used(struct store *s, const uint32_t *handles,
                size_t n); // counts a use of these rows
+// Returns whether a row of p must not be demoted, because it is copied later (parcel.h).
+bool parcel_keeps(const struct store *s, uint32_t p, uint32_t handle);
 // Removes the copies on disk of rows of partition p. Must be called before the rows
 // are removed for good.
 void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n);

@@ -194,6 +194,8 @@ int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t
         return rc;
     }
     s->stats.made += n;
+    if (s->copies != NULL)
+        parcel_rows_made(s, p, ret_handles, n);
     return 0;
 }
 
@@ -373,6 +375,8 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
     }
     if (s->cold != NULL)
         cold_forget(s, p, handles, n);
+    if (s->copies != NULL)
+        parcel_rows_leave(s, p, handles, n);
     store_drop_rows(s, p, handles, n);
     store_trim_gone(s, p);
     return 0;
