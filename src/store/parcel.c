@@ -87,7 +87,12 @@ static int write_rows(struct gather *g, struct err *e)
 int parcel_add_state(const struct store *s, uint32_t p, struct buf *to, struct err *e)
 {
     struct buf state = BUF_INIT(UINT32_MAX);
-    int rc = store_get_partition(s, p, store_time(s, p), &state) != 0
+    struct life_time t = store_time(s, p);
+    // This store may know of more steps than the store that leads the partition, and whose
+    // pushes the copy must stamp with the same steps.
+    if (s->parts[p].backup)
+        t.step = s->parts[p].step;
+    int rc = store_get_partition(s, p, t, &state) != 0
                  ? err_nomem(e, "the state of a partition")
                  : parcel_add_block(to, PARCEL_STATE, state.len, e);
     if (rc == 0)

@@ -32,8 +32,8 @@ int parcel_get_empty(struct store *s, uint32_t partition, struct buf *to, struct
 // includes the pushes from before it was copied. So the target must apply later pushes to
 // copied rows, after putting their slice, and must get the keys of copied rows that were
 // removed. Rows are copied in the order in which they were made, except rows that got the
-// handle of an earlier, removed row; with a cold tier by ascending key. The target puts an empty parcel and then the slices;
-// the last slice replaces the partition's state.
+// handle of an earlier, removed row; with a cold tier by ascending key. The target puts an
+// empty parcel and then the slices; the last slice replaces the partition's state.
 struct parcel_copy;
 
 // Returns whether the partitions of this store can be copied in slices. They cannot if the
