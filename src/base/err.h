@@ -47,8 +47,9 @@ enum reason {
     REASON_SAVE_FAILED = 9, // a save of the training could not be written
     // Other servers lead partitions than when a save began: it must be made again.
     REASON_SAVE_AGAIN = 10,
+    REASON_DISK = 11, // rows on disk could not be read or written
 };
-enum { REASONS = 11 };
+enum { REASONS = 12 };
 
 struct err {
     int code;

@@ -77,9 +77,9 @@ static int tier_refused(const struct tier *t, const char *doing, char *text,
                         struct err *e)
 {
     bool damage = strncmp(text, "Corruption", strlen("Corruption")) == 0;
-    int rc = err_set(
-        e, damage ? TUG_EDATA : TUG_EIO, "cannot %s rows in '%s': %s%s", doing,
-        t->home.dir, text,
+    int rc = err_because(
+        e, damage ? TUG_EDATA : TUG_EIO, REASON_DISK, 0, "cannot %s rows in '%s': %s%s",
+        doing, t->home.dir, text,
         damage ? "; the rows are damaged: remove this directory, and load a save" : "");
     static const int limits[] = {EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EROFS};
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
@@ -353,9 +353,10 @@ static char *first_error(struct tier *t, size_t n)
 
 static int too_long(const struct tier *t, size_t size, struct err *e)
 {
-    return err_set(e, TUG_EDATA,
-                   "the rows in '%s' are damaged: one has %zu bytes, more than %" PRIu32,
-                   t->home.dir, size, t->row_bytes);
+    return err_because(
+        e, TUG_EDATA, REASON_DISK, 0,
+        "the rows in '%s' are damaged: one has %zu bytes, more than %" PRIu32,
+        t->home.dir, size, t->row_bytes);
 }
 
 int tier_get(struct tier *t, const uint32_t *partitions, const uint64_t *keys, size_t n,

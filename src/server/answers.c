@@ -46,6 +46,8 @@ enum outcome shard_refuse_keys(struct shard *s, const struct shard_request *q,
                                struct err *e)
 {
     char name[ROSTER_NAME_MAX];
+    if (e->reason == REASON_DISK && s->chain != NULL && leave_led(s, e))
+        return WANTS_MEMBER;
     err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
              shard_peer_name(s, q->peer, name));
     shard_refuse(s, q, e);

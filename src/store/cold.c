@@ -17,10 +17,10 @@ enum {
 
 int cold_damaged(const struct store *s, uint64_t key, uint32_t size, struct err *e)
 {
-    return err_set(e, TUG_EDATA,
-                   "the rows in '%s' are damaged: the row of key %" PRIu64 " has %" PRIu32
-                   " bytes",
-                   s->cold->dir, key, size);
+    return err_because(e, TUG_EDATA, REASON_DISK, 0,
+                       "the rows in '%s' are damaged: the row of key %" PRIu64
+                       " has %" PRIu32 " bytes",
+                       s->cold->dir, key, size);
 }
 
 bool cold_size_fits(const struct cold *c, uint32_t size)

@@ -79,6 +79,7 @@ struct retry {
     uint32_t out;
     int out_code;
     uint64_t out_version, out_heard;
+    bool out_leads; // the member led the chain when the report came
     // The last member that had to leave the chain, the number of such members, and the time
     // before which that one is not filled again.
     uint32_t last_out, outs;

@@ -22,14 +22,15 @@ enum { AGAIN_DOUBLES = 4 };
 // A member that has stayed for so long begins with the first pause again.
 #define OUTS_NS (3600 * SECOND_NS)
 
-// Returns whether the node is a member of the chain and can leave it: it does not lead the
-// chain, and the reporter is the node itself, the member before it, or the primary, which
-// needs its lease.
+// Returns whether the node is a member of the chain and can leave it: the reporter is the
+// node itself, the member before it, or the primary, which needs its lease; or the node leads
+// the chain, reports this itself, and another member can lead the chain.
 static bool may_leave(const struct roster *r, enum wire_space space, uint32_t partition,
                       uint32_t node, uint32_t reporter)
 {
+    if (r->owners[space][partition] == node)
+        return reporter == node && roster_next(r, space, partition, node) != 0;
     return roster_is_member(r, space, partition, node) &&
-           r->owners[space][partition] != node &&
            (reporter == node || r->owners[space][partition] == reporter ||
             roster_previous(r, space, partition, node) == reporter);
 }
@@ -64,6 +65,7 @@ static void note_report(struct scheduler *s, uint64_t place, uint32_t reporter,
         s->changed = true;
     }
     r->out = m->node;
+    r->out_leads = s->roster.owners[space][partition] == m->node;
     r->out_code = wire_code(m->code);
     r->out_heard = s->now;
 }
@@ -117,8 +119,11 @@ static uint32_t take_out_reported(struct scheduler *s, int space, uint32_t parti
         return 0;
     }
     r->out = 0;
-    if (id == primary->n.id ||
-        !roster_is_member(&s->roster, (enum wire_space)space, partition, id))
+    // A member that has become the primary since the report stays.
+    if ((id == primary->n.id && !r->out_leads) ||
+        !roster_is_member(&s->roster, (enum wire_space)space, partition, id) ||
+        (id == primary->n.id &&
+         roster_next(&s->roster, (enum wire_space)space, partition, id) == 0))
         return 0;
     scheduler_chain_take_out(s, space, partition, id);
     scheduler_move_stop(s, (enum wire_space)space, partition);

@@ -304,8 +304,55 @@ static void test_member_without_room(void **state)
     world_close(&w);
 }
 
-// Reports that the scheduler must ignore: a member that leads, a member that does not follow
-// the sender, a loop or a partition that does not exist, an epoch to come.
+// A primary that cannot serve its partitions reports itself, and the next members lead.
+static void test_primary_leaves(void **state)
+{
+    (void)state;
+    chained_open(3, 2);
+    const struct roster *r = chained_roster();
+    struct actor *a = &w.actors[0];
+    uint32_t id = member_id(a->m), n = 0;
+    uint64_t places[CHAINED_PARTITIONS];
+    for (uint32_t p = 0; p < CHAINED_PARTITIONS; p++)
+        if (r->owners[0][p] == id)
+            places[n++] = p;
+    struct msg_member_out m = {.epoch = r->epoch,
+                               .node = id,
+                               .code = TUG_ENOMEM,
+                               .why = wire_text("its disk is full"),
+                               .places = {places, n * sizeof(*places)}};
+    assert_true(n > 0);
+    chained.out = id;
+    member_tell(a->m, MSG_MEMBER_OUT, &m);
+    chained_run(SECONDS);
+    chained.out = 0;
+    assert_int_equal(chained_leads(0, id), 0);
+    chained_check_log(" chains, and is filled again: its disk is full", true);
+    chained_run(100 * SECONDS);
+    chained_check_settled(2);
+    world_close(&w);
+}
+
+// The only member of a chain stays.
+static void test_primary_alone_stays(void **state)
+{
+    (void)state;
+    chained_open(1, 2);
+    const struct roster *r = chained_roster();
+    uint64_t epoch = r->epoch, place = 0;
+    struct msg_member_out m = {.epoch = epoch,
+                               .node = r->owners[0][0],
+                               .code = TUG_ENOMEM,
+                               .places = {&place, sizeof(place)}};
+    member_tell(chained_actor(m.node)->m, MSG_MEMBER_OUT, &m);
+    chained_run(5 * SECONDS);
+    assert_int_equal(chained_roster()->epoch, epoch);
+    world_close(&w);
+}
+
+// Reports that the scheduler must ignore: about a member that leads by another one,
+// a member that does not follow the sender, a loop or a partition that does not
+// exist, an epoch to come.
 static void test_member_stays(void **state)
 {
     (void)state;
@@ -319,7 +366,8 @@ static void test_member_stays(void **state)
             other = member_id(w.actors[i].m);
     struct msg_member_out m = {
         .epoch = epoch, .node = leader, .places = {places, sizeof(places)}};
-    member_tell(chained_actor(leader)->m, MSG_MEMBER_OUT, &m);
+    member_tell(chained_actor(roster_next(r, (enum wire_space)0, 0, leader))->m,
+                MSG_MEMBER_OUT, &m);
     m.node = roster_next(r, (enum wire_space)0, 0, leader);
     member_tell(chained_actor(other)->m, MSG_MEMBER_OUT, &m);
     m.epoch++;
@@ -348,6 +396,8 @@ int main(void)
         cmocka_unit_test(test_late_report),
         cmocka_unit_test(test_fill_without_bytes),
         cmocka_unit_test(test_member_without_room),
+        cmocka_unit_test(test_primary_leaves),
+        cmocka_unit_test(test_primary_alone_stays),
         cmocka_unit_test(test_member_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -432,6 +432,13 @@ uint64_t read_leases_missing(const struct shard *s, const struct chain_lease *l)
 // chain.
 void leave_because(struct shard *s, enum wire_space space, uint32_t partition,
                    const struct err *why);
+// The request that is being served cannot read or write rows on disk. Returns whether its
+// partitions have other members, which are to lead them instead: then the request waits for
+// that.
+bool leave_led(struct shard *s, const struct err *why);
+// A batch cannot be applied for this reason: other members are to lead all partitions of the
+// space that have any.
+void leave_space(struct shard *s, enum wire_space space, const struct err *why);
 // A node has taken no records, or has granted no lease, since this time: looks again when
 // that is too long.
 void leave_look(struct shard *s, uint64_t since);

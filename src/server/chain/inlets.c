@@ -294,8 +294,8 @@ static bool fail(struct shard *s, struct chain_inlet *x, const struct channel_re
         x->failed_at = s->now;
     if (x->why.code != TUG_EINTERRUPTED && s->now < x->failed_at + UNFIT_NS)
         return false;
-    if (x->why.reason == REASON_NO_ROOM)
-        x->why.code = TUG_ENOMEM;
+    if (x->why.reason == REASON_NO_ROOM || x->why.reason == REASON_DISK)
+        x->why.code = TUG_ENOMEM; // another loop is to be filled
     for (uint32_t i = 0; i < r->n_places; i++)
         if (s->chain->of[r->space][r->places[i].partition].from == x->node)
             leave_because(s, r->space, r->places[i].partition, &x->why);

@@ -1,7 +1,8 @@
-// Reports to the scheduler that a member of chains cannot follow (MSG_MEMBER_OUT): this
-// shard, which could not apply a record, the next member, which takes none, or a member of
-// chains that this shard leads, which grants no lease. The scheduler takes that member out
-// of these chains, in a new epoch, and lets it be filled again. Until then answers wait,
+// Reports to the scheduler that a member of chains cannot follow (MSG_MEMBER_OUT):
+// this shard, which could not apply a record or cannot read or write rows that it
+// leads on disk, the next member, which takes none, or a member of chains that this
+// shard leads, which grants no lease. The scheduler takes that member out of these
+// chains, in a new epoch, and lets it be filled again. Until then answers wait,
 // because the member may still have to lead.
 //
 // A shard that must leave a chain applies no more records of its partition, so that those of
@@ -62,6 +63,38 @@ static size_t n_places(const struct shard *s)
     return (size_t)WIRE_SPACES << s->bits;
 }
 
+// Returns whether this shard leads the partition, and another member can lead it instead.
+static bool is_followed(const struct chain_place *p, enum moves_role role)
+{
+    return role == ROLE_HERE && p->next != NULL;
+}
+
+bool leave_led(struct shard *s, const struct err *why)
+{
+    struct chain *c = s->chain;
+    bool all = true;
+    if (c->about != ABOUT_KEYS)
+        return false;
+    for (uint32_t i = 0; i < c->keys->n_runs && all; i++) {
+        uint32_t p = c->keys->runs[i].partition;
+        all = is_followed(&c->of[c->space][p], roles_of(&s->roles, c->space, p));
+    }
+    struct err full = *why;
+    full.code = TUG_ENOMEM; // another loop is to be filled
+    for (uint32_t i = 0; all && i < c->keys->n_runs; i++)
+        leave_because(s, c->space, c->keys->runs[i].partition, &full);
+    return all;
+}
+
+void leave_space(struct shard *s, enum wire_space space, const struct err *why)
+{
+    struct err full = *why;
+    full.code = TUG_ENOMEM;
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+        if (is_followed(&s->chain->of[space][p], roles_of(&s->roles, space, p)))
+            leave_because(s, space, p, &full);
+}
+
 // Reports the chains that this shard must leave, and counts them again: it may have left
 // some, or lead them now. If memory is out, the report comes later.
 static void say_unfit(struct shard *s, struct buf *places)
@@ -72,8 +105,8 @@ static void say_unfit(struct shard *s, struct buf *places)
     for (size_t i = 0; i < n_places(s); i++) {
         struct chain_place *p = &c->of[0][i];
         enum wire_space space = (enum wire_space)(i >> s->bits);
-        p->unfit = p->unfit &&
-                   roles_of(&s->roles, space, (uint32_t)i & mask) == ROLE_BACKUP;
+        enum moves_role role = roles_of(&s->roles, space, (uint32_t)i & mask);
+        p->unfit = p->unfit && (role == ROLE_BACKUP || is_followed(p, role));
         c->n_unfit += p->unfit;
         if (p->unfit)
             (void)add(s, p, places);

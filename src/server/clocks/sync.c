@@ -352,6 +352,8 @@ void sync_apply(struct shard *s, struct shard_table *t)
     if (t->stuck.code == 0)
         return;
     t->again = true;
+    if (t->stuck.reason == REASON_DISK && s->chain != NULL)
+        leave_space(s, t->spec.space, &t->stuck);
     if (sync_in_vain(t))
         // The requests that wait for the batch get the error at once.
         s->pending_due = s->now;

@@ -210,6 +210,8 @@ enum outcome move_wanted_serve(struct shard *s, struct shard_request *q)
                                      // broken
     if (e.code == 0 && prepare(s, m, o, &e) == 0)
         return answer_piece(s, q, o);
+    if (e.reason == REASON_DISK && s->chain != NULL) // a copy cannot be made here
+        leave_because(s, move->space, move->partition, &e);
     shard_refuse(s, q, &e);
     return ANSWERED;
 }

@@ -55,6 +55,8 @@ static void enter(struct shard *s, struct incoming *m, enum incoming_state state
 void incoming_fail(struct shard *s, struct incoming *m)
 {
     assert(m->why.code != 0);
+    if (m->why.reason == REASON_DISK)
+        m->why.code = TUG_ENOMEM; // another loop is to get the partition
     source_link_leave(s, m);
     moves_buffer_leave(s, &m->bytes);
     enter(s, m, INCOMING_FAILED);
@@ -329,6 +331,7 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
         wire_refusal(&x->m->error, NULL, &m->why);
         if (m->why.code == TUG_ENOMEM)
             m->why.code = TUG_EIO; // memory is short at the source, not here
+        m->why.reason = REASON_NONE;
         incoming_fail(s, m);
         return;
     }

@@ -119,8 +119,9 @@ uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t
     return n * width * ((flags & WIRE_BF16) != 0 ? 2 : 4) + 8 * (bits + 1);
 }
 
-void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t,
-                 const struct keys *k, uint8_t flags, uint64_t version, bool before)
+enum outcome pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t,
+                         const struct keys *k, uint8_t flags, uint64_t version,
+                         bool before)
 {
     bool whole = (flags & WIRE_ROWS_WHOLE) != 0, bf16 = (flags & WIRE_BF16) != 0;
     bool says = whole || (flags & WIRE_FOUND) != 0;
@@ -143,8 +144,7 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
              NULL)
         err_nomem(&e, "an answer");
     if (e.code != 0) {
-        shard_refuse_keys(s, q, "pull", t, &e);
-        return;
+        return shard_refuse_keys(s, q, "pull", t, &e);
     }
     uint64_t *bits = (uint64_t *)(void *)(memory + ((values + 7) & ~(uint64_t)7));
     memset(bits, 0, found + changed);
@@ -165,8 +165,7 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
     assert(e.code != 0 || (uint64_t)(a.values - memory) == values);
     if (e.code != 0) {
         release.release(release.ctx);
-        shard_refuse_keys(s, q, "pull", t, &e);
-        return;
+        return shard_refuse_keys(s, q, "pull", t, &e);
     }
     struct msg_pulled m = {.n = k->n,
                            .width = width,
@@ -178,6 +177,7 @@ void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t
     t->figures.pulls++;
     t->figures.pulled_keys += k->n;
     shard_send(s, q, MSG_PULLED, &m, &release, values + found + changed);
+    return ANSWERED;
 }
 
 // Returns whether some partition does not have the rows of this clock: an earlier
@@ -256,6 +256,5 @@ enum outcome pull_serve(struct shard *s, struct shard_request *q)
         err_nomem(&e, "the rows before the last batch");
         return shard_refuse_keys(s, q, "pull", t, &e);
     }
-    pull_answer(s, q, t, &k, m->flags, before ? 0 : m->version, before);
-    return ANSWERED;
+    return pull_answer(s, q, t, &k, m->flags, before ? 0 : m->version, before);
 }

@@ -16,7 +16,8 @@ uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t
 // Answers a request with the rows of its keys: of all its keys, or if `version` is not 0,
 // of those in partitions that have changed since this version. The rows are the current
 // ones, or if `before` is true, those from before the last batch.
-void pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t,
-                 const struct keys *k, uint8_t flags, uint64_t version, bool before);
+enum outcome pull_answer(struct shard *s, struct shard_request *q, struct shard_table *t,
+                         const struct keys *k, uint8_t flags, uint64_t version,
+                         bool before);
 
 #endif

@@ -273,9 +273,8 @@ static enum outcome apply_now(struct shard *s, struct shard_request *q,
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
     if (m->flags & WIRE_ALSO_PULL)
-        pull_answer(s, q, t, k, m->flags, 0, false);
-    else
-        shard_ok(s, q, push_left_out(t));
+        return pull_answer(s, q, t, k, m->flags, 0, false);
+    shard_ok(s, q, push_left_out(t));
     return ANSWERED;
 }
 
