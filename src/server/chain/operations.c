@@ -145,36 +145,53 @@ static int find_parts(struct shard *s, enum wire_space space,
     return 0;
 }
 
-static int add_drop(struct shard *s, struct outlet *o, const struct operation_record *x)
+static struct channel_record record_of_drop(const struct shard *s,
+                                            const struct operation_record *x)
 {
-    struct channel_record r = {.kind = RECORD_OPERATION,
-                               .bits = s->bits,
-                               .common = (const char *)x,
-                               .n_common = sizeof(*x)};
-    r.epoch = member_roster(s->member)->epoch;
-    return outlet_append(o, &r);
+    return (struct channel_record){.kind = RECORD_OPERATION,
+                                   .bits = s->bits,
+                                   .epoch = member_roster(s->member)->epoch,
+                                   .common = (const char *)x,
+                                   .n_common = sizeof(*x)};
 }
 
 int records_add_drop(struct shard *s, struct outlet *o, uint64_t table, uint64_t drops)
 {
     const struct operation_record x = {.table = table, .what = WIRE_DROP, .clock = drops};
-    return add_drop(s, o, &x);
+    const struct channel_record r = record_of_drop(s, &x);
+    return outlet_append(o, &r);
+}
+
+// Makes room for the records of note_drop.
+static int reserve_drop(struct shard *s, const struct shard_table *t,
+                        const struct channel_record *r, struct err *e)
+{
+    places_clear(s);
+    if (t != NULL)
+        TRY(chain_reserve_places(s, t->spec.space, NULL, 0, r->n_common, e));
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        if (outlet_reserve(&o->o, o->more + channel_bytes(r)) != 0)
+            return err_nomem(e, "the record of a table for replicas");
+    return 0;
 }
 
 // Appends two records. The first one has no places, and goes to all next members: a loop
 // may have the table without any of its partitions. The second one follows the pushes to
 // the partitions that this shard leads. When it is acknowledged, no member gets such a
-// push any more, and another table may get the number.
+// push any more, and another table may get the number. If memory is out, nothing has changed:
+// a member without the table would only count its pushes.
 static int note_drop(struct shard *s, const struct operation_record *x, struct err *e)
 {
     const struct shard_table *t = s->tables[x->table];
-    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
-        if (add_drop(s, &o->o, x) != 0)
-            return err_nomem(e, "the record of a table for replicas");
-    if (t != NULL) {
-        TRY(chain_reserve_places(s, t->spec.space, NULL, 0, sizeof(*x), e));
-        chain_note_places(s, RECORD_OPERATION, t->spec.space, NULL, 0, x, sizeof(*x));
+    const struct channel_record r = record_of_drop(s, x);
+    TRY(reserve_drop(s, t, &r, e));
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
+        int rc = outlet_append(&o->o, &r);
+        assert(rc == 0); // reserve_drop has made room
+        (void)rc;
     }
+    if (t != NULL)
+        chain_note_places(s, RECORD_OPERATION, t->spec.space, NULL, 0, x, sizeof(*x));
     s->chain->drops[x->table] = x->clock;
     return 0;
 }
@@ -193,18 +210,16 @@ int chain_note_drop(struct shard *s, const struct shard_table *t,
     return note_drop(s, &x, e);
 }
 
-// Records that the client need not be obeyed again: another table may have the number when
-// this shard gets the request, as the successor of another one.
-static int record_drop(struct shard *s, const struct operation_record *x)
+// Makes room for the record that the client need not be obeyed again: another table may have
+// the number when this shard gets the request, as the successor of another one.
+static int reserve_done(struct shard *s, const struct operation_record *x, struct err *e)
 {
     enum admin_state state;
     uint64_t value;
     if (x->session == 0 || roster_session_over(member_roster(s->member), x->session))
         return 0;
     int rc = admin_begin(&s->admin, x->session, x->number, x->low, &state, &value, NULL);
-    if (rc == 0)
-        admin_done(&s->admin, x->session, x->number, 0);
-    return rc == TUG_ENOMEM ? rc : 0;
+    return rc == TUG_ENOMEM ? err_nomem(e, "the admin operations of a session") : 0;
 }
 
 // Drops a table, and passes that on, because a next member may get it from no other loop.
@@ -219,9 +234,9 @@ static int drop(struct shard *s, const struct operation_record *x, struct err *e
     // not leave the chain because of that.
     if (t != NULL && !background_free(t))
         return TUG_EIO;
-    if (record_drop(s, x) != 0)
-        return err_nomem(e, "the admin operations of a session");
+    TRY(reserve_done(s, x, e));
     TRY(note_drop(s, x, e));
+    admin_done(&s->admin, x->session, x->number, 0);
     if (t != NULL) {
         moves_break(s, t->spec.space, "a table was dropped");
         tables_remove(s, t);

@@ -454,6 +454,52 @@ static void test_drop_once(void **state)
     replicas_close(w);
 }
 
+// Leaves room for this many bytes of records in the channels from a server.
+static void leave_room(struct shard *s, size_t bytes)
+{
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
+        struct buf *b = &o->o.bytes;
+        b->cap = b->len + bytes + 1;
+        b->data = mem_realloc_array(b->data, b->cap, 1);
+        assert_non_null(b->data);
+    }
+}
+
+// Returns whether memory was out.
+static bool drops_without_memory(size_t room, int n)
+{
+    struct replicas *w = open_world(CONFIG_ASYNC);
+    struct shard *s = w->servers[0].shard;
+    struct msg_table_do m = {.what = WIRE_DROP, .table = w->spec.id};
+    push_some(w);
+    m.number = m.low = ++operations;
+    s->chain->left_session = REPLICAS_SESSION;
+    leave_room(s, room);
+    mem_fault_after(n);
+    int rc = chain_note_drop(s, table_on(w, 0), &m, NULL);
+    bool faulted = mem_faulted();
+    mem_fault_after(-1);
+    assert_int_equal(rc, faulted ? TUG_ENOMEM : 0);
+    assert_int_equal(s->chain->drops[w->spec.id], !faulted);
+    if (faulted) {
+        push_some(w);
+        replicas_check_sums(w);
+    }
+    replicas_close(w);
+    return faulted;
+}
+
+// Memory is out when a leader notes that a table was dropped: no member drops the table, and
+// pushes still reach all members.
+static void test_drop_without_memory(void **state)
+{
+    (void)state;
+    for (size_t room = 0; room < 512; room += 64)
+        for (int n = 0; drops_without_memory(room, n); n++)
+            assert_true(n < 10);
+    assert_true(drops_without_memory(0, 0));
+}
+
 // A request with an older epoch may lack loops that own partitions now. It is answered by
 // the roster, and has no effect.
 static void test_epoch(void **state)
@@ -489,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_known_after_fill),
         cmocka_unit_test(test_done_again_after_refill),
         cmocka_unit_test(test_drop_once),
+        cmocka_unit_test(test_drop_without_memory),
         cmocka_unit_test(test_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
