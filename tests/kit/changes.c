@@ -48,7 +48,7 @@ static void let_leave(struct changes *c)
         // Only the code of the error is set: clearing its long text after each event would be slow.
         struct err why;
         why.code = 0;
-        if (x->dead || sim_is_stopped(x->van))
+        if (stage_is_ghost(c->stage, x) || x->dead || sim_is_stopped(x->van))
             continue;
         if (!x->leaves && shard_finished(x->shard, &why) && why.code == 0) {
             x->leaves = true;
@@ -226,7 +226,8 @@ static bool is_needed(const struct changes *c, const struct stage_server *x,
     return !x->late || scheduler_owns(s, n);
 }
 
-// Kills a server that the cluster does not need.
+// Lets a server die that the cluster does not need. With replicas, it may be stopped until
+// others lead its partitions, and then continue.
 static void kill(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;
@@ -236,9 +237,16 @@ static void kill(struct changes *c)
     if (x->dead || n == NULL || !n->n.alive || n->stop_at != 0 ||
         !sim_is_heard(s, WIRE_SERVER, i) || is_needed(c, x, n))
         return;
-    x->dead = true;
     c->died++;
-    sim_process_crash(x->process, c->stage->sim);
+    stage_kill_server(c->stage, i, scheduler_has_chains(s) && draw(c, 2) == 0);
+}
+
+// With three replicas, two servers may die at once.
+static void kill_some(struct changes *c)
+{
+    kill(c);
+    if (c->stage->scheduler->roster.replicas > 2 && draw(c, 2) == 0)
+        kill(c);
 }
 
 struct rows_seen {
@@ -302,6 +310,8 @@ void changes_act(struct changes *c)
     let_leave(c);
     if (!scheduler_has_chains(s)) // otherwise the source goes on with its partition
         compare_all(c);
+    if (c->stage->calm)
+        c->next = VAN_NEVER;
     if (now < c->next || s->phase != SCHEDULER_RUNNING)
         return;
     // In some worlds many servers join and leave; in others there are many single moves.
@@ -316,7 +326,7 @@ void changes_act(struct changes *c)
         drain(c, true);
         break;
     case 3:
-        kill(c);
+        kill_some(c);
         break;
     case 4:
         (void)scheduler_plan(s, draw(c, 2) == 0, "the test asks for a plan");
@@ -343,6 +353,8 @@ static int unsettled_server(const struct changes *c)
         const struct stage_server *x = &c->stage->servers[i];
         const struct process *p = placed(c, i);
         uint64_t epoch = member_roster(shard_member(x->shard))->epoch;
+        if (x->ghost)
+            return (int)i;
         // A server stays, although it is to be drained, if no server can take over its partitions.
         if (!x->dead && !x->gone &&
             (p == NULL || (p->draining && can_be_drained(c, p)) ||
@@ -381,7 +393,7 @@ static void tell_unsettled(struct changes *c)
         "where they shall be, server %d %s",
         s->moving.n, handing, held, (unsigned long long)s->moving.left, i,
         i < 0         ? "is none that waits"
-        : p == NULL   ? "has not joined"
+        : p == NULL   ? "has not joined, or its death is not known"
         : p->draining ? "has not left"
                       : "has an old roster, or rows that are to go");
 }

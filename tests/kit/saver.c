@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/saver.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -134,15 +135,66 @@ static int end(struct sim_saver *k, bool commits, struct err *e)
     return k->ts != 0 ? 0 : e->code;
 }
 
-static int check(struct sim_saver *k, struct err *e)
+static int load(struct sim_saver *k, struct err *e)
 {
     struct store *s = NULL;
     int rc = sim_load(&s, k->path, k->o.config, k->o.partition_bits, e);
     if (rc == 0)
         k->o.check(k->o.ctx, s);
     store_close(s);
-    k->committed++;
     return rc;
+}
+
+// Gets the path of a file of the save at random, and its length; 0 if it has none.
+static uint64_t file_of(struct sim_saver *k, char *path)
+{
+    struct dirent *entry;
+    struct stat st;
+    uint64_t n = 0, length = 0;
+    char at[FILE_PATH_MAX];
+    DIR *d = opendir(k->path);
+    while (d != NULL && (entry = readdir(d)) != NULL)
+        if (entry->d_name[0] != '.' && file_join(at, k->path, entry->d_name, NULL) == 0 &&
+            stat(at, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+            draw(k, ++n) == 0) {
+            length = (uint64_t)st.st_size;
+            memcpy(path, at, sizeof(at));
+        }
+    if (d != NULL)
+        closedir(d);
+    return length;
+}
+
+static int flip(const char *path, uint64_t bit, struct err *e)
+{
+    FILE *f = fopen(path, "r+");
+    int c = f != NULL && fseek(f, (long)(bit / 8), SEEK_SET) == 0 ? getc(f) : EOF;
+    bool good = c != EOF && fseek(f, -1, SEEK_CUR) == 0 &&
+                putc(c ^ 1 << bit % 8, f) != EOF;
+    if ((f != NULL && fclose(f) != 0) || !good)
+        return err_sys(e, TUG_EIO, "flipping a bit of %s", path);
+    return 0;
+}
+
+// The disk flips a bit of a file for a while. A load must find that, or load the right rows.
+static int check_flip(struct sim_saver *k, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    uint64_t length = file_of(k, path), bit;
+    struct err why;
+    if (length == 0)
+        return 0;
+    bit = draw(k, 8 * length);
+    TRY(flip(path, bit, e));
+    (void)load(k, &why); // checks the rows if it finds nothing wrong
+    return flip(path, bit, e);
+}
+
+static int check(struct sim_saver *k, struct err *e)
+{
+    TRY(load(k, e));
+    k->committed++;
+    return draw(k, 2) == 0 ? check_flip(k, e) : 0;
 }
 
 // Returns whether the save that has failed is to be made again. A delta becomes a base if a
@@ -184,6 +236,13 @@ static int go_on(struct sim_saver *k, bool ready, struct err *e)
     return 0;
 }
 
+void sim_saver_kill(struct sim_saver *k)
+{
+    if (!k->dead)
+        sim_process_crash(k->process, k->sim);
+    k->dead = true;
+}
+
 int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
                    struct err *e)
 {
@@ -192,8 +251,7 @@ int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
         return 0;
     if (sim_now(k->sim) >= k->dies_at && k->doing != IDLE &&
         sim_is_heard(s, WIRE_DRIVER, NUMBER)) {
-        k->dead = true;
-        sim_process_crash(k->process, k->sim);
+        sim_saver_kill(k);
         return 0;
     }
     if (sim_process_is_given_up(k->process, client_member(k->client), s))

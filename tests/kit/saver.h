@@ -1,7 +1,8 @@
 // A second saver besides the driver of a simulated world: a guest with an operator's
 // rights, like `tug table save`. It saves a table at random moments, gives some of its
 // saves up, and may die in the middle of a save. It begins a save again that servers have
-// given up because a server has died.
+// given up because a server has died. Now and then a bit of a save is flipped while it is
+// loaded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SAVER_H
@@ -31,6 +32,7 @@ struct sim_saver;
 int sim_saver_open(struct sim_saver **ret, struct sim *s,
                    const struct sim_saver_options *o, struct err *e);
 void sim_saver_close(struct sim_saver *k); // NULL is fine
+void sim_saver_kill(struct sim_saver *k);
 
 // Does the next step. `ready` is true if the table exists. Errors are in *e.
 int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,

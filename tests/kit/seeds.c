@@ -40,6 +40,16 @@ static const char *name_of(const struct seeds_bug *b)
     return b->name != NULL ? b->name : names[b->bug];
 }
 
+// Returns the number of seeds that the test runs without --state.
+static uint64_t seeds_of_test(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    if (all->asan_seeds != 0)
+        return all->asan_seeds;
+#endif
+    return all->seeds;
+}
+
 static void test_all_holds(void **state)
 {
     uint64_t counts[SEEDS_COUNTS] = {0}, failed;
@@ -47,7 +57,7 @@ static void test_all_holds(void **state)
     struct err e = {0};
     (void)state;
     const uint64_t *kept = keeps ? all->state_kept : all->kept;
-    failed = run(&r, 1, keeps ? all->state_seeds : all->seeds, &e);
+    failed = run(&r, 1, keeps ? all->state_seeds : seeds_of_test(), &e);
     for (int i = 0; i < SEEDS_KEPT && kept[i] != 0 && failed == 0; i++)
         failed = run(&r, kept[i], 1, &e);
     if (failed != 0)
@@ -56,7 +66,7 @@ static void test_all_holds(void **state)
     if (keeps)
         assert_true(r.came_back > all->state_seeds);
     else
-        all->check(counts, all->seeds);
+        all->check(counts, seeds_of_test());
 }
 
 static const struct seeds_bug *bugs_of(void)

@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "cluster/bugs.h"
 
-enum { SEEDS_COUNTS = 16, SEEDS_BUGS = 20, SEEDS_KEPT = 16 };
+enum { SEEDS_COUNTS = 20, SEEDS_BUGS = 20, SEEDS_KEPT = 16 };
 
 struct seeds_run {
     uint64_t seed;
@@ -54,6 +54,8 @@ struct seeds {
     uint64_t kept[SEEDS_KEPT];
     // Number of seeds that the test runs; number of seeds within which each bug is found.
     uint64_t seeds, bug_seeds;
+    uint64_t
+        asan_seeds; // replaces `seeds` under AddressSanitizer; 0: does not replace it
     uint64_t state_seeds, state_kept[SEEDS_KEPT]; // the same for --state
     // Checks that the worlds had enough events of each kind.
     void (*check)(const uint64_t *counts, uint64_t seeds);

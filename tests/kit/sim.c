@@ -351,7 +351,7 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
     struct sim_end *peer = &c->ends[1];
     struct sim_van *v = find_listener(s, c->address);
     if (v != NULL && v->deaf_until <= s->now && !sim_are_apart(v, end->van) &&
-        !end->mute && !peer->mute)
+        !sim_are_apart(end->van, v) && !end->mute && !peer->mute)
         peer->number = links_add(&v->links, peer);
     if (peer->number != 0) {
         peer->van = v;
@@ -582,9 +582,9 @@ static void let_through(struct sim *s, const struct sim_van *a, const struct sim
     q->n_held = kept;
 }
 
-bool sim_are_apart(const struct sim_van *a, const struct sim_van *b)
+bool sim_are_apart(const struct sim_van *from, const struct sim_van *to)
 {
-    return a->apart[b->slot / 8] >> (b->slot % 8) & 1;
+    return from->apart[to->slot / 8] >> (to->slot % 8) & 1;
 }
 
 void sim_put_apart(struct sim_van *a, const struct sim_van *b, bool apart)
@@ -602,4 +602,11 @@ void sim_partition(struct sim *s, struct van *van_a, struct van *van_b, bool apa
     sim_put_apart(b, a, apart);
     if (!apart)
         let_through(s, a, b);
+}
+
+void sim_part_one_way(struct sim *s, struct van *from, struct van *to)
+{
+    const struct sim_van *b = (const struct sim_van *)to;
+    trace(s, "nothing gets from %s to %s", ((struct sim_van *)from)->name, b->name);
+    sim_put_apart((struct sim_van *)from, b, true);
 }

@@ -79,6 +79,9 @@ void sim_van_loses_none(struct van *v);
 // between them, but links stay open, and messages wait, including those that were in
 // flight.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
+// Lets no message pass from one van to another, and no link open between them, until
+// sim_partition joins them again.
+void sim_part_one_way(struct sim *s, struct van *from, struct van *to);
 
 // Breaks all links between two vans; both ends are told.
 void sim_break(struct sim *s, struct van *a, struct van *b);

@@ -85,7 +85,7 @@ struct sim_van {
     double silences;
     bool loses_none; // messages are lost only together with their link
     uint32_t slot;
-    // Bits by slot: the vans from which this one is separated.
+    // Bits by slot: the vans to which no message of this one gets.
     uint8_t apart[SIM_VANS_MAX / 8];
     char name[VAN_ADDRESS_MAX];
 };
@@ -114,7 +114,8 @@ struct sim {
     void *line_ctx;
 };
 
-bool sim_are_apart(const struct sim_van *a, const struct sim_van *b);
+// Returns whether messages of one van do not get to the other one.
+bool sim_are_apart(const struct sim_van *from, const struct sim_van *to);
 void sim_put_apart(struct sim_van *a, const struct sim_van *b, bool apart);
 
 // Sends a message with the faults that the seed has for it. Takes over the parcel.

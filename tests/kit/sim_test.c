@@ -299,6 +299,26 @@ static void test_partition(void **state)
     close_pair(&p);
 }
 
+// Messages pass in one direction only, and no new link opens.
+static void test_partition_of_one_direction(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    sim_part_one_way(p.s, p.a.v, p.b.v);
+    send_n(&p.a, 3);
+    van_send(p.b.v, p.b.link, MSG_STATUS, 7, &(struct msg_status){}, NULL);
+    assert_int_not_equal(van_connect(p.b.v, "sim://a", 100 * MS), 0);
+    run(p.s);
+    assert_int_equal(p.b.messages, 0);
+    assert_int_equal(p.a.messages, 1);
+    assert_int_equal(p.a.opened + p.b.opened, 2); // the link of open_pair
+    sim_partition(p.s, p.a.v, p.b.v, false);
+    run(p.s);
+    assert_int_equal(p.b.messages, 4); // the last one is the answer to its own
+    close_pair(&p);
+}
+
 // One of two links between the same nodes falls silent; the other still works.
 static void test_silence(void **state)
 {
@@ -535,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_crash),
         cmocka_unit_test(test_crash_in_a_handler),
         cmocka_unit_test(test_partition),
+        cmocka_unit_test(test_partition_of_one_direction),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_mute),
         cmocka_unit_test(test_links_fall_silent),

@@ -12,7 +12,9 @@
 #include "cluster/scheduler/scheduler_internal.h"
 
 // Streams of random numbers; the worlds use other ones.
-enum { PAUSES = 0x300, GHOSTS, SLICES };
+enum { PAUSES = 0x300, GHOSTS, SLICES, CALM };
+// A process that was not declared dead so long after it has continued lives.
+#define LIVES_NS (20 * SECOND)
 
 static int open_network(struct stage *s, struct err *e)
 {
@@ -254,6 +256,28 @@ void stage_lose_server(struct stage *s, uint32_t i)
     sim_process_stop(x->process, s->sim, sim_now(s->sim) + longer_than_lease(s), lag(s));
 }
 
+void stage_kill_server(struct stage *s, uint32_t i, bool ghost)
+{
+    struct stage_server *x = &s->servers[i];
+    x->dead = true;
+    x->ghost = ghost;
+    x->wakes = sim_now(s->sim) + longer_than_lease(s);
+    if (ghost)
+        sim_process_stop(x->process, s->sim, x->wakes, lag(s));
+    else
+        sim_process_crash(x->process, s->sim);
+}
+
+bool stage_is_ghost(struct stage *s, struct stage_server *x)
+{
+    if (x->ghost &&
+        sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
+        x->ghost = false;
+    else if (x->ghost && sim_now(s->sim) > x->wakes + LIVES_NS)
+        x->ghost = x->dead = false;
+    return x->ghost;
+}
+
 bool stage_acts(const struct stage_client *c)
 {
     return (!c->dead || (c->ghost && !c->fades)) && !sim_is_stopped(c->van);
@@ -394,6 +418,19 @@ static void step_strangers(struct stage *s)
         sim_strangers_step(s->strangers, s->scheduler, shards, s->n_servers);
 }
 
+uint64_t stage_draw_calm(struct stage *s)
+{
+    s->calm_at = 20 * SECOND + random_below(s->o->seed, CALM, 0, 160 * SECOND);
+    return s->calm_at + STAGE_CALM_NS;
+}
+
+static void calm_down(struct stage *s)
+{
+    s->calm = true;
+    s->next_pause = VAN_NEVER;
+    sim_set_faults(s->sim, 0, 0, 0, 0);
+}
+
 bool stage_step(struct stage *s, uint64_t until)
 {
     s->events++;
@@ -401,6 +438,8 @@ bool stage_step(struct stage *s, uint64_t until)
     (void)stage_let(s, sim_now(s->sim) + 5 * MS);
     if (sim_now(s->sim) >= until || s->failure.code != 0)
         return false;
+    if (s->calm_at != 0 && sim_now(s->sim) >= s->calm_at && !s->calm)
+        calm_down(s);
     if (sim_now(s->sim) >= s->next_pause)
         stop_somebody(s);
     s->world->act(s);

@@ -22,16 +22,21 @@
 // that join late.
 enum { STAGE_SERVERS = 3, STAGE_PLACES = 6, STAGE_CLIENTS = 9, STAGE_EPOCHS = 256 };
 
+#define STAGE_CALM_NS (300 * SECOND)
+
 struct stage_server {
     struct shard *shard;
     struct van *van;
     struct sim_process *process;
-    bool lost;          // the server was stopped until it was declared dead
-    bool late;          // it has joined the running cluster
-    bool leaves, gone;  // leaves: the server was drained and leaves; gone: the server has
-                        // left
-    bool dead;          // it was killed while it owned nothing, or its process has ended
-    uint64_t next_stop; // the server is not stopped again before this time
+    bool lost;         // the server was stopped until it was declared dead
+    bool late;         // it has joined the running cluster
+    bool leaves, gone; // leaves: the server was drained and leaves; gone: the server has
+                       // left
+    bool dead;         // it was killed while it owned nothing, or its process has ended
+    // It is dead because it was stopped until it is declared dead, which has not happened yet.
+    bool ghost;
+    uint64_t wakes;          // a ghost continues at this time
+    uint64_t next_stop;      // the server is not stopped again before this time
     _Atomic uint64_t newest; // generation of the scheduler that its process knows
 };
 
@@ -90,6 +95,10 @@ struct stage {
     struct sim_strangers *strangers;
     uint64_t events, deaths;
     uint64_t pauses, next_pause;
+    // From this time on nothing new goes wrong: all work must then end within STAGE_CALM_NS.
+    // 0: something may go wrong all the time.
+    uint64_t calm_at;
+    bool calm;
     struct err said;    // error of the call that failed last
     struct err failure; // the first broken invariant
 };
@@ -132,6 +141,9 @@ bool stage_let(struct stage *s, uint64_t until);
 bool stage_is_down(const struct stage *s);
 // Returns whether the scheduler has finished; false if it has died.
 bool stage_finished(const struct stage *s, struct err *why);
+// Draws the time from which on nothing new goes wrong, and returns when all work must have
+// ended.
+uint64_t stage_draw_calm(struct stage *s);
 // Waits until messages under way have arrived.
 void stage_settle(struct stage *s, uint64_t ns);
 // Lets a client die if its time has come, but not before the scheduler could tell dead
@@ -141,6 +153,11 @@ bool stage_dies(struct stage_client *c);
 // Stops a server until it is declared dead; then the server continues, and the cluster
 // ends.
 void stage_lose_server(struct stage *s, uint32_t i);
+// Lets a server die; `ghost`: it is stopped until it was declared dead, and then continues.
+void stage_kill_server(struct stage *s, uint32_t i, bool ghost);
+// Returns whether a server is a ghost. If it was not declared dead, because the scheduler was
+// stopped, too, it lives on after a while. Call it only while the scheduler's process is there.
+bool stage_is_ghost(struct stage *s, struct stage_server *x);
 // Returns whether the client acts now: it is alive or a ghost, and is not stopped.
 bool stage_acts(const struct stage_client *c);
 void stage_check_living(struct stage *s);

@@ -11,6 +11,8 @@
 #include "kit/draw.h"
 
 enum { STREAM = 0x400, BYTES = 2048, NUMBER = 9, MAX_TARGETS = 8 };
+// After this many frames strangers speak seldom: in long runs, most events would be theirs.
+enum { MANY_FRAMES = 400 };
 
 struct stranger {
     struct sim_strangers *all;
@@ -254,7 +256,7 @@ static void come_and_go(struct stranger *k, uint32_t n_servers)
 void sim_strangers_step(struct sim_strangers *x, const struct scheduler *s,
                         struct shard *const *shards, uint32_t n)
 {
-    if (draw(x, 6) != 0)
+    if (draw(x, x->frames < MANY_FRAMES ? 6 : 100) != 0)
         return;
     know(x, scheduler_roster(s));
     speak(&x->never, n);

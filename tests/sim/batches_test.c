@@ -623,7 +623,7 @@ static const char *who_has_not_finished(const struct world *w, char *to, size_t 
 static void work(void *ctx)
 {
     struct world *w = ctx;
-    uint64_t until = PATIENCE;
+    uint64_t until = has_chains() ? stage_draw_calm(&w->stage) : PATIENCE;
     char who[512];
     while (!has_everybody_finished(w))
         if (!stage_step(&w->stage, until)) {
@@ -691,7 +691,8 @@ int main(int argc, char **argv)
                     "copies", "means", "messages sent again", "servers that died",
                     "events"},
         .world = &world,
-        .seeds = 20,
+        .seeds = 500,
+        .asan_seeds = 50,
         .bug_seeds = 1000,
         .check = check_deaths,
     };

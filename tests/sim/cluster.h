@@ -7,6 +7,8 @@
 
 #include "cluster/scheduler/scheduler_internal.h"
 #include "kit/changes.h"
+#include "kit/partings.h"
+#include "kit/saver.h"
 #include "kit/seeds.h"
 #include "kit/stage.h"
 
@@ -22,6 +24,16 @@ enum {
     MAX_CHANGES = 30,
     MAX_SYNC_CHANGES = 8,
     MAX_LOOSE = 20, // largest number of pushes of dead workers that touch one partition
+};
+
+#define SUMS_CONFIG "name=sums;accessor=plain;dim=2;rule=sum"
+
+// A worker's requests about the table with policies, one at a time.
+struct policy_line {
+    client_ts ts;
+    bool made, operates; // operates: the request shrinks the table, or ends a day
+    uint64_t draws, keys[KEYS];
+    float values[KEYS * 8];
 };
 
 struct op {
@@ -59,6 +71,7 @@ struct worker {
     // The number of messages sent to the programs of servers, and the number of random
     // numbers drawn for these messages.
     uint64_t said, draws;
+    struct policy_line policies;
     // The time at which the worker dies, which is after it has made the table; VAN_NEVER:
     // it does not die.
     uint64_t dies_after;
@@ -92,6 +105,13 @@ struct world {
     struct changes changes;
     uint64_t n_moves; // number of moves that earlier schedulers have made
     uint64_t heard;   // number of messages that programs of servers have received
+
+    // With replicas:
+    struct partings partings;
+    struct roots *roots;
+    struct sim_saver *saver;
+    int64_t saved[KEYS][WIDTH]; // the least sums that the save under way may have
+    uint64_t n_policies;        // number of requests about the table with policies
 };
 
 #define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)
@@ -105,6 +125,20 @@ static inline struct shard *shard_of(const struct world *w, uint32_t i)
 // it in world_hears.
 void world_let_say(struct worker *k);
 void world_hears(void *ctx, van_link link, uint32_t node, struct van_message *m);
+
+// Returns whether a request failed. Requests may fail after a restart of the scheduler, and
+// requests of a ghost may always fail; any other failure fails the test.
+bool world_went_wrong(struct worker *k, int rc, const char *what, const struct err *e);
+
+// Makes and ends requests about the table with policies. At the end, the rows of all
+// members of a chain are compared.
+void world_let_policies(struct worker *k);
+void world_check_policies(struct world *w);
+
+int world_open_saver(struct world *w, struct err *e);
+// Does the saver's next step; `made`: the table exists.
+void world_let_save(struct world *w, bool made);
+bool world_saves(const struct world *w); // the saver has not finished
 
 // Checks the rows on the servers. No messages may be under way.
 void world_check_rows(struct world *w);

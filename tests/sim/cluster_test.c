@@ -17,9 +17,11 @@
 //   - in tables of mode sync a pull returns the exact sum of all earlier batches
 //   - rows lie where the placement says and nowhere else; servers join late, are drained
 //     and die, and partitions move meanwhile; all moves end
-//   - in test_sim_chains, which is this file with CLUSTER_CHAINS 1, partitions have 2 or 3
-//     replicas, and servers die that lead partitions; at the end all members of a chain
-//     have the same rows
+//   - in test_sim_chains, which is this file with CLUSTER_CHAINS 1, partitions mostly have 2
+//     or 3 replicas, and servers die that lead partitions, or are stopped until they count
+//     as dead; servers cannot reach each other for a while, in one direction or both; a
+//     client makes saves, and a second table has policies; at the end all members of a
+//     chain have the same rows
 //   - when the scheduler is killed and started again, all nodes that had joined before end
 //     with an error, and until then the statements above hold
 //   - if the scheduler has a journal (--state), all statements hold whichever write it dies
@@ -60,11 +62,16 @@ enum {
     HEARD,
     SERVERS,  // servers that joined late, were drained, or died
     TOGETHER, // partitions that changed their owner in the epoch of another partition
+    // With replicas:
+    DIED, // servers that died
+    SAVES,
+    POLICIES, // requests about the table with policies
+    PARTINGS, // servers that could not be reached for a while
 };
 enum { CHOICE = 4, KEY = 6 }; // ids of random streams
-// The time limit of worlds with replicas: a tick waits until all replicas have it, which takes
+// The time limit of requests with replicas: a tick waits until all replicas have it, which takes
 // long while links fall silent.
-#define CHAINS_NS (3000 * SECOND)
+#define CHAINS_NS (600 * SECOND)
 // The time between the requests of workers in worlds with two schedulers.
 #define SLOW_NS (400 * MS)
 
@@ -114,6 +121,8 @@ static int open_server(void *ctx, bool late, struct err *e)
     struct shard_options o = {
         .app = world_hears,
         .app_ctx = x,
+        .roots = w->roots,
+        .save_timeout_ns = 200 * SECOND,
     };
     o.member.late = late;
     return stage_open_server(&w->stage, &o, NULL, NULL, e);
@@ -139,6 +148,16 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     if (has_chains())
         client_set_timeout(k->c.client, CHAINS_NS);
     return 0;
+}
+
+static int open_chains(struct world *w, struct err *e)
+{
+    struct roots_options below = {.save = w->stage.o->dir};
+    w->n_servers = 2 + (uint32_t)draw(w, STAGE_SERVERS - 1);
+    w->replicas = one_in(w, 8) ? 1 : 2 + (uint32_t)draw(w, 2);
+    w->changes.pace = 400 * MS;
+    w->partings = (struct partings){.stage = &w->stage, .next = draw(w, 10 * SECOND)};
+    return roots_open(&w->roots, &below, e);
 }
 
 static int world_open(void *ctx, struct err *e)
@@ -168,11 +187,8 @@ static int world_open(void *ctx, struct err *e)
         // While a link is silent a batch waits, and changes would go on for minutes.
         w->changes.most = MAX_SYNC_CHANGES;
     }
-    if (has_chains()) {
-        w->n_servers = 2 + (uint32_t)draw(w, STAGE_SERVERS - 1);
-        w->replicas = 2 + (uint32_t)draw(w, 2);
-        w->changes.pace = 400 * MS;
-    }
+    if (has_chains())
+        TRY(open_chains(w, e));
     TRY(open_scheduler(w, e));
     for (uint32_t i = 0; i < w->n_servers; i++)
         TRY(open_server(w, false, e));
@@ -189,7 +205,18 @@ static int world_open(void *ctx, struct err *e)
         w->restart_at = VAN_NEVER;
     if (restarts_parts(&w->stage))
         w->changes.next = VAN_NEVER;
-    return 0;
+    // Saves of many worlds are slow, so nothing is saved while a planted bug is searched for.
+    return has_chains() && w->stage.o->bug == NO_BUG ? world_open_saver(w, e) : 0;
+}
+
+static void world_close(void *ctx)
+{
+    struct world *w = ctx;
+    sim_saver_close(w->saver);
+    stage_close(&w->stage);
+    roots_close(w->roots);
+    if (has_chains())
+        sim_remove_saves(w->stage.o->dir);
 }
 
 static void make_table(struct worker *k)
@@ -262,9 +289,7 @@ static void add(int64_t to[KEYS][WIDTH], const struct op *op)
             to[op->which[i]][j] += (int64_t)op->values[i * WIDTH + j];
 }
 
-// Returns whether a request failed. Requests may fail after a restart of the scheduler,
-// and requests of a ghost may always fail; any other failure fails the test.
-static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
+bool world_went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
 {
     k->c.fades |= k->c.dead && rc != 0;
     if (rc != 0 && !k->c.dead && !k->world->stage.restarted)
@@ -321,7 +346,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         w->stage.o->counts[PULLS]++;
     }
     if (op->ts == 0)
-        went_wrong(k, TUG_EIO, "to begin a request", &e);
+        world_went_wrong(k, TUG_EIO, "to begin a request", &e);
     else
         k->open++;
 }
@@ -383,7 +408,7 @@ static void end_op(struct worker *k, struct op *op, int rc, const struct err *e)
     struct world *w = k->world;
     op->ts = 0;
     k->open--;
-    if (went_wrong(k, rc, "a request", e))
+    if (world_went_wrong(k, rc, "a request", e))
         return;
     if (op->push && !op->acknowledged) {
         op->acknowledged = true;
@@ -408,7 +433,7 @@ static void let_table_be_made(struct worker *k)
         k->made = rc == 0;
         if (k->dies_after != VAN_NEVER)
             k->c.dies_at = now_in(k->world) + k->dies_after;
-        went_wrong(k, rc, "making the table", &e);
+        world_went_wrong(k, rc, "making the table", &e);
     }
 }
 
@@ -438,7 +463,7 @@ static bool let_tick(struct worker *k)
     if (k->ticking != 0 && client_done(k->c.client, k->ticking, &rc, &e)) {
         k->ticking = 0;
         k->counts = true;
-        went_wrong(k, rc, "at a tick", &e);
+        world_went_wrong(k, rc, "at a tick", &e);
     }
     bool end = k->next == k->n_ops;
     if (w->mode != WIRE_SSP || k->ticking != 0 || k->open != 0 || k->told_end ||
@@ -448,7 +473,7 @@ static bool let_tick(struct worker *k)
     k->clock++;
     k->ticking = client_tick(k->c.client, TABLE, end ? UINT64_MAX : k->clock, &e);
     if (k->ticking == 0)
-        went_wrong(k, TUG_EIO, "at a tick", &e);
+        world_went_wrong(k, TUG_EIO, "at a tick", &e);
     return true;
 }
 
@@ -477,6 +502,8 @@ static void let_work(struct worker *k)
         return;
     }
     world_let_say(k);
+    if (has_chains())
+        world_let_policies(k);
     if (waits_for_others(k) || let_tick(k))
         return;
     uint32_t most = w->mode == WIRE_SYNC ? 1 : IN_FLIGHT;
@@ -489,7 +516,7 @@ static void let_work(struct worker *k)
         if (restarts_parts(&w->stage))
             k->not_before = now_in(w) + SLOW_NS;
     }
-    k->finished = k->next == k->n_ops && k->open == 0 &&
+    k->finished = k->next == k->n_ops && k->open == 0 && k->policies.ts == 0 &&
                   (k->told_end || w->mode != WIRE_SSP);
 }
 
@@ -589,6 +616,11 @@ static void act(void *ctx)
         restart_scheduler(w);
     if (is_table_made(w))
         changes_act(&w->changes);
+    if (!has_chains())
+        return;
+    world_let_save(w, is_table_made(w));
+    partings_act(&w->partings,
+                 is_everybody(w, has_finished) || restarts_parts(&w->stage));
 }
 
 static const char *who_has_not_finished(const struct world *w, char *to, size_t cap)
@@ -646,11 +678,12 @@ static void rest(struct world *w)
 // from the simulation.
 static void do_all(struct world *w)
 {
-    uint64_t until = has_chains() ? CHAINS_NS : 600 * SECOND;
+    uint64_t until = has_chains() ? stage_draw_calm(&w->stage) : 600 * SECOND;
     char who[256];
     bool quiet = false;
     for (;;) {
-        while (!is_everybody(w, has_finished))
+        while (!is_everybody(w, has_finished) || world_saves(w) ||
+               !partings_done(&w->partings))
             if (!stage_step(&w->stage, until)) {
                 failed(w, "the run hangs:%s", who_has_not_finished(w, who, sizeof(who)));
                 return;
@@ -717,6 +750,10 @@ static void count(void *ctx, uint64_t *counts)
     uint64_t epoch = s != NULL ? scheduler_roster(s)->epoch : 0;
     if (epoch > 0 && !w->stage.restarted && !w->stage.o->keeps)
         counts[TOGETHER] += s->moving.done - (epoch - 1);
+    counts[DIED] += w->changes.died;
+    counts[SAVES] += w->saver != NULL ? sim_saver_saves(w->saver) : 0;
+    counts[POLICIES] += w->n_policies;
+    counts[PARTINGS] += w->partings.made;
 }
 
 static void finish(struct world *w)
@@ -728,6 +765,8 @@ static void finish(struct world *w)
     stage_settle(&w->stage, (has_chains() ? 60 : 2) * SECOND);
     if (w->stage.failure.code == 0)
         world_check_rows(w);
+    if (w->stage.failure.code == 0 && has_chains())
+        world_check_policies(w);
     if (w->stage.failure.code == 0)
         leave(w);
 }
@@ -755,7 +794,9 @@ static void check_chains(const uint64_t *counts, uint64_t seeds)
 {
     assert_true(counts[PUSHES] > 10 * seeds && counts[PULLS] > 5 * seeds);
     assert_true(counts[DEATHS] > seeds / 10 && counts[MOVES] > seeds);
-    assert_true(counts[SERVERS] > seeds);
+    assert_true(counts[SERVERS] > seeds && counts[DIED] > seeds / 4);
+    assert_true(counts[SAVES] > seeds / 4 && counts[POLICIES] > 5 * seeds);
+    assert_true(counts[PARTINGS] > seeds);
 }
 
 int main(int argc, char **argv)
@@ -766,7 +807,8 @@ int main(int argc, char **argv)
                                              .act = act,
                                              .work = work,
                                              .count = count,
-                                             .parts = true};
+                                             .parts = true,
+                                             .close = world_close};
     static const struct seeds cluster = {
         .program = "test_sim_cluster",
         .bugs = {{WITHOUT_REPEAT_CHECK},
@@ -813,20 +855,37 @@ int main(int argc, char **argv)
     };
     static const struct seeds chains = {
         .program = "test_sim_chains",
-        .bugs = {{WITHOUT_REPEAT_CHECK},
-                 {WITHOUT_CHAIN_ANSWERS, .near = 4},
-                 {WITHOUT_CHAIN_PARTS, .near = 13}},
-        .counted = {"pushes", "pulls", "fills", "deaths", "pushes repeated for the dead",
-                    "messages sent again", "refused", "late workers",
-                    "schedulers started again", "schedulers that came back",
-                    "schedulers that were replaced", "frames of strangers", "events",
-                    "messages of programs", "servers that came or went",
-                    "partitions that changed their owner together"},
+        .bugs = {{WITHOUT_REPEAT_CHECK}, {WITHOUT_CHAIN_ANSWERS}, {WITHOUT_CHAIN_PARTS}},
+        .state_bugs = {{ANSWERED_BEFORE_DURABLE}},
+        .counted = {"pushes",
+                    "pulls",
+                    "fills",
+                    "deaths",
+                    "pushes repeated for the dead",
+                    "messages sent again",
+                    "refused",
+                    "late workers",
+                    "schedulers started again",
+                    "schedulers that came back",
+                    "schedulers that were replaced",
+                    "frames of strangers",
+                    "events",
+                    "messages of programs",
+                    "servers that came or went",
+                    "partitions that changed their owner together",
+                    "servers that died",
+                    "saves",
+                    "requests about policies",
+                    "partings"},
         .world = &world,
         // Seeds in which an ended session's pushes are repeated by another worker, a request
         // that had waited was refused, and ticks wait for minutes.
         .kept = {62, 151, 288},
-        .seeds = 20,
+        // A seed in which all workers died during a save.
+        .state_kept = {2001},
+        .seeds = 500,
+        .asan_seeds = 50,
+        .state_seeds = 50,
         .bug_seeds = 1000,
         .check = check_chains,
     };
