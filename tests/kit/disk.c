@@ -5,11 +5,12 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "cluster/journal/journal_internal.h"
 #include "kit/sim.h"
 
-enum { MOST = 1 << 26, DELAYS = 0x700 };
+enum { MOST = 1 << 26, DELAYS = 0x700, FLIPS };
 
 static int replay(struct journal *j,
                   int (*each)(void *ctx, const void *bytes, size_t n, struct err *e),
@@ -220,6 +221,52 @@ void disk_close(struct sim_disk *d)
     buf_free(&d->file);
 }
 
+// The groups of a journal: their number, and a hash of all but the last one and of all.
+struct groups {
+    uint64_t n, before, all;
+};
+
+static int see_group(void *ctx, const void *bytes, size_t n, struct err *e)
+{
+    struct groups *x = ctx;
+    (void)e;
+    x->n++;
+    x->before = x->all;
+    x->all = hash_bytes(bytes, n, x->all);
+    return 0;
+}
+
+static int read_groups(const struct buf *file, struct groups *ret, struct err *e)
+{
+    uint64_t end;
+    *ret = (struct groups){0};
+    return journal_read(file->data, file->len, "the simulated disk", &end, see_group, ret,
+                        e);
+}
+
+// Flips a bit of a copy of the file, and reads the copy. The damage must be found, or it must
+// be where it changes nothing, or in the last group, which then counts as unfinished.
+static int check_flip(const struct sim_disk *d, struct err *e)
+{
+    struct groups good, bad;
+    struct buf copy = BUF_INIT(MOST);
+    struct err why;
+    uint64_t bit = random_below(d->random, FLIPS, d->processes, 8 * d->file.len);
+    if (buf_add(&copy, d->file.data, d->file.len) != 0)
+        return err_nomem(e, "a copy of the simulated disk");
+    int rc = read_groups(&copy, &good, e);
+    copy.data[bit / 8] ^= (char)(1 << bit % 8);
+    int bad_rc = read_groups(&copy, &bad, &why);
+    buf_free(&copy);
+    TRY(rc);
+    bool same = bad.n == good.n && bad.all == good.all;
+    bool cut = good.n > 0 && bad.n == good.n - 1 && bad.all == good.before;
+    if (bad_rc == TUG_EDATA || (bad_rc == 0 && (same || cut)))
+        return 0;
+    return err_set(e, TUG_EINTERNAL, "nobody finds that bit %llu of the journal is wrong",
+                   (unsigned long long)bit);
+}
+
 int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e)
 {
     static const struct journal_ops ops = {.replay = replay,
@@ -233,6 +280,7 @@ int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e)
     TRY(journal_read(d->file.data, d->file.len, "the simulated disk", &end, NULL, NULL,
                      e));
     d->file.len = end;
+    TRY(check_flip(d, e));
     d->commits = 0;
     d->dies_at = UINT64_MAX;
     d->died = false;

@@ -57,7 +57,7 @@ bool disk_look(struct disk_user *u);
 int disk_lose(struct disk_user *u, struct err *e);
 void disk_leave(struct disk_user *u); // frees the memory of a process
 // Begins another process, which removes an unfinished group from the file. *u must not
-// move.
+// move. Also checks that a flipped bit in the file would be found.
 int disk_again(struct sim_disk *d, struct disk_user *u, struct err *e);
 
 #endif
