@@ -12,12 +12,13 @@ static uint64_t draw(struct partings *p, uint64_t n)
     return random_below(p->stage->o->seed, PARTINGS, p->draws++, n);
 }
 
-// A scheduler that dies and comes back is not parted from anybody.
+// A scheduler that dies and comes back is not parted from anybody, nor from a server whose
+// heartbeats may be silent.
 static struct van *other_end(struct partings *p, const struct stage_server *a)
 {
     struct stage *s = p->stage;
     struct stage_server *b = &s->servers[draw(p, s->n_servers)];
-    if (draw(p, 4) == 0 && !s->o->keeps && !s->restarted)
+    if (draw(p, 4) == 0 && !s->o->keeps && !s->restarted && !sim_has_silences(s->o->seed))
         return s->scheduler_van;
     return a != b && stage_is_there(b) ? b->van : NULL;
 }

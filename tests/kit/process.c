@@ -21,7 +21,8 @@ enum { SILENT_LINKS = 0x200 };
 
 // Chooses the links of this process that fall silent. The link of heartbeats falls silent
 // at a high rate, because heartbeats are few; other links do so at a low rate, because
-// they have many messages.
+// they have many messages. Then the link of heartbeats does not break: if it broke several
+// times in succession while the other link is silent, nothing would arrive.
 static void choose_silent_links(const struct sim_process *p, uint64_t seed)
 {
     uint64_t number = p->node.process;
@@ -33,6 +34,7 @@ static void choose_silent_links(const struct sim_process *p, uint64_t seed)
         break;
     case 1:
         sim_van_silences(p->main, 0.01 * random_f64(seed, SILENT_LINKS, 2 * number + 1));
+        sim_van_breaks_none(p->beats);
         break;
     default:
         break;

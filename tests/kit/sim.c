@@ -254,7 +254,7 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
         parcel_free(p);
         return 0;
     }
-    if (happens(s, s->o.breaks)) {
+    if (!end->van->breaks_none && !to->van->breaks_none && happens(s, s->o.breaks)) {
         break_conn(s, end->conn);
         parcel_free(p);
         return 0;

@@ -83,7 +83,8 @@ struct sim_van {
     enum wire_role role; // the role with which other nodes accept this van
     // Rate at which the van's links fall silent, in addition to that of the options.
     double silences;
-    bool loses_none; // messages are lost only together with their link
+    bool loses_none;  // messages are lost only together with their link
+    bool breaks_none; // its links do not break by themselves
     uint32_t slot;
     // Bits by slot: the vans to which no message of this one gets.
     uint8_t apart[SIM_VANS_MAX / 8];

@@ -113,6 +113,11 @@ void sim_van_loses_none(struct van *v)
     of(v)->loses_none = true;
 }
 
+void sim_van_breaks_none(struct van *v)
+{
+    of(v)->breaks_none = true;
+}
+
 static void sim_van_trust(const struct van *v, van_link link, struct van_trust *ret)
 {
     const struct sim_end *end = end_of(v, link);
