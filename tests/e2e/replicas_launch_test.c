@@ -45,12 +45,12 @@ static void the_run_goes_on(void **state)
     cluster_none_left();
 }
 
-// A server is killed in a training in mode sync.
-static void train_in_sync(const char *words, const char *out)
+// A server is killed in a training.
+static void train_and_kill(const char *words, const char *mode, const char *out)
 {
-    cluster_start(
-        "run", "launch --servers 3 --workers 2 --replicas 2 -- %s --mode sync --out %s",
-        words, out);
+    cluster_start("run",
+                  "launch --servers 3 --workers 2 --replicas 2 -- %s --mode %s --out %s",
+                  words, mode, out);
     cluster_await("run", "pass 3/");
     pid_t pid = kill_server("server 1");
     cluster_await("run", files_path(":%d) is gone", (int)pid));
@@ -58,7 +58,7 @@ static void train_in_sync(const char *words, const char *out)
     cluster_none_left();
 }
 
-// The model has the bits of a run in one process, and so have its saves and the copy of its
+// In mode sync the model has the bits of a run in one process, and so have its saves and the copy of its
 // best pass.
 static void the_bits_stay(void **state)
 {
@@ -67,7 +67,7 @@ static void the_bits_stay(void **state)
                                 "--valid data.svm";
     (void)state;
     tug_ends(0, "%s --deterministic --out truth", words);
-    train_in_sync(words, "killed");
+    train_and_kill(words, "sync", "killed");
     cluster_same_parts("truth", "killed");
 }
 
@@ -79,7 +79,7 @@ static void the_bits_stay_on_disk(void **state)
     (void)state;
     tables_need_disk();
     tug_ends(0, "%s --deterministic --out hot", words);
-    train_in_sync(files_path("%s;hot-rows=256;cold=rows", words), "cold");
+    train_and_kill(files_path("%s;hot-rows=256;cold=rows", words), "sync", "cold");
     cluster_same_tables("hot", "cold");
 }
 
@@ -92,13 +92,26 @@ static void means_go_on(void **state)
                                 "--data-in memory --epochs 12 --average 2";
     (void)state;
     tug_ends(0, "%s --deterministic --out plain", words);
-    train_in_sync(words, "mean");
+    train_and_kill(words, "sync", "mean");
     for (size_t i = 0; i < 2; i++)
         assert_true(files_same(
             files_path("%s/training-%s-0.rows", e2e_newest("plain"), tables[i]),
             files_path("%s/training-%s-0.rows", e2e_newest("mean"), tables[i])));
     tug_ends(0, "eval --from mean --data data.svm --json");
     assert_true(e2e_number("logloss") < 0.5);
+}
+
+// In the other modes each row was updated as often as in a run in one process.
+static void the_counts_stay(void **state)
+{
+    static const char words[] = "train --data data.svm --format libsvm --batch 64 "
+                                "--data-in memory --epochs 40";
+    (void)state;
+    tug_ends(0, "%s --threads 1 --out quiet", words);
+    train_and_kill(words, "ssp:2", "ssp");
+    cluster_same_counts("quiet", "ssp");
+    train_and_kill(words, "async", "async");
+    cluster_same_counts("quiet", "async");
 }
 
 // Each server is killed once, so at the end no server of the beginning is left.
@@ -140,8 +153,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_test(the_run_goes_on),       cluster_test(the_bits_stay),
-        cluster_test(the_bits_stay_on_disk), cluster_test(means_go_on),
-        cluster_test(servers_come_back),     cluster_test(no_replica_is_left),
+        cluster_test(the_bits_stay_on_disk), cluster_test(the_counts_stay),
+        cluster_test(means_go_on),           cluster_test(servers_come_back),
+        cluster_test(no_replica_is_left),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

@@ -24,7 +24,8 @@ static struct shared {
 } * shared;
 
 static pid_t pids[WORKERS];
-static int over[2]; // a pipe; the test closes its second end when workers must end
+static bool stopped; // worker 0 is stopped
+static int over[2];  // a pipe; the test closes its second end when workers must end
 
 // ---------------------------------------------------------------- a worker
 
@@ -128,6 +129,7 @@ void history_start(void)
             (void)waitpid(pids[i], NULL, 0);
         }
     memset(shared, 0, sizeof(*shared));
+    stopped = false;
     assert_int_equal(pipe2(over, O_CLOEXEC), 0);
     for (unsigned i = 0; i < WORKERS; i++) {
         pids[i] = fork();
@@ -142,10 +144,22 @@ void history_start(void)
 
 void history_await(void)
 {
-    for (unsigned i = 0; i < WORKERS; i++) {
+    for (unsigned i = stopped; i < WORKERS; i++) {
         unsigned least = atomic_load(&shared->requests[i]) + LEAST_REQUESTS;
         assert_soon(atomic_load(&shared->requests[i]) >= least);
     }
+}
+
+void history_stop(void)
+{
+    assert_int_equal(kill(pids[0], SIGSTOP), 0);
+    stopped = true;
+}
+
+void history_continue(void)
+{
+    assert_int_equal(kill(pids[0], SIGCONT), 0);
+    stopped = false;
 }
 
 // Pulls all keys when no worker pushes any more, so that the history contains the sums.

@@ -12,6 +12,9 @@ enum { HISTORY_WORKERS = 4 };
 
 void history_start(void); // of the cluster at tables_port (kit/servers.h)
 void history_await(void); // waits until each worker has sent more requests than now
+// Stops worker 0, for which history_await then does not wait, and lets it continue.
+void history_stop(void);
+void history_continue(void);
 // Ends the workers, all of whose requests must have succeeded, and pulls all rows.
 void history_end(void);
 void history_check(const char *script); // the path of history_check.py
