@@ -64,17 +64,54 @@ static void let_leave(struct changes *c)
     }
 }
 
-// Plans that a server of the test's choice takes the place of a planned member of a chain.
-static void replace_one(struct changes *c, uint32_t partition, uint32_t id)
+// Returns whether, with replicas, the same partition moves all the time, and quickly: servers
+// leave its chain and come back while their records are still under way.
+static bool moves_only_one(const struct changes *c)
+{
+    return scheduler_has_chains(c->stage->scheduler) && c->stage->o->seed % 4 == 3;
+}
+
+static uint32_t partition_to_move(struct changes *c)
+{
+    uint64_t n = roster_partitions(&c->stage->scheduler->roster), any = draw(c, n);
+    return (uint32_t)(moves_only_one(c) ? c->stage->o->seed / 4 % n : any);
+}
+
+// Plans that the members of a chain are other servers, from server `first` on.
+static void replace_all(struct changes *c, uint32_t *wanted, uint32_t n, uint32_t first)
+{
+    uint32_t all = c->stage->n_servers, step = draw(c, 2) == 0 ? 1 : all - 1, found = 0;
+    uint32_t ids[ROSTER_MAX_CHAIN];
+    for (uint32_t k = 0; k < all && found < n; k++) {
+        uint32_t i = (first + k * step) % all;
+        const struct process *p = placed(c, i);
+        if (p != NULL && !p->draining)
+            ids[found++] = node_of(c, i)->n.id;
+    }
+    if (found == n)
+        memcpy(wanted, ids, n * sizeof(*ids));
+}
+
+static void replace_one(struct changes *c, uint32_t *wanted, uint32_t n, uint32_t server)
+{
+    uint32_t id = node_of(c, server)->n.id;
+    for (uint32_t i = 0; i < n; i++)
+        if (wanted[i] == id)
+            return;
+    wanted[draw(c, n)] = id;
+}
+
+// Plans that a server of the test's choice takes the place of a planned member of a chain, or
+// that all members are replaced.
+static void change_chain(struct changes *c, uint32_t partition, uint32_t server)
 {
     struct scheduler *s = c->stage->scheduler;
     uint32_t chain[ROSTER_MAX_CHAIN], replicas = s->roster.replicas, wanted_n = 0;
     uint32_t n = roster_chain(&s->roster, WIRE_SPACE_SPARSE, partition, chain);
     uint32_t *wanted = s->moving.wanted[WIRE_SPACE_SPARSE] + (size_t)partition * replicas;
-    for (; wanted_n < replicas && wanted[wanted_n] != 0; wanted_n++)
-        if (wanted[wanted_n] == id)
-            return;
-    wanted[draw(c, wanted_n)] = id;
+    while (wanted_n < replicas && wanted[wanted_n] != 0)
+        wanted_n++;
+    (moves_only_one(c) ? replace_all : replace_one)(c, wanted, wanted_n, server);
     chain_steps_order(chain, n, wanted, wanted_n);
     scheduler_plan_count(s);
 }
@@ -86,12 +123,12 @@ static void move_one(struct changes *c)
     struct moving *m = &s->moving;
     const uint32_t i = (uint32_t)draw(c, c->stage->n_servers);
     const struct process *p = placed(c, i);
-    uint32_t partition = (uint32_t)draw(c, (uint64_t)1 << s->roster.partition_bits);
+    uint32_t partition = partition_to_move(c);
     if (p == NULL || p->draining ||
         (m->wanted[0] == NULL && scheduler_plan(s, false, "") != 0))
         return;
     if (scheduler_has_chains(s)) {
-        replace_one(c, partition, node_of(c, i)->n.id);
+        change_chain(c, partition, i);
     } else {
         uint32_t owner = s->roster.owners[WIRE_SPACE_SPARSE][partition];
         uint32_t *wanted = &m->wanted[WIRE_SPACE_SPARSE][partition];
@@ -301,6 +338,42 @@ static void compare_all(struct changes *c)
                 compare(c, c->stage->servers[i].shard, c->stage->servers[k].shard);
 }
 
+// Returns the server with this id if it lives and has the newest roster, or NULL.
+static const struct shard *with_newest(const struct changes *c, uint32_t id)
+{
+    for (uint32_t i = 0; i < c->stage->n_servers; i++) {
+        const struct stage_server *x = &c->stage->servers[i];
+        const struct member *m = shard_member(x->shard);
+        if (!x->dead && member_id(m) == id)
+            return x->shard->chain != NULL &&
+                           x->shard->chain->epoch == c->stage->scheduler->roster.epoch
+                       ? x->shard
+                       : NULL;
+    }
+    return NULL;
+}
+
+// The records of each member of a chain are a prefix of those of the member before it.
+static void check_prefixes(struct changes *c)
+{
+    const struct roster *r = &c->stage->scheduler->roster;
+    uint32_t chain[ROSTER_MAX_CHAIN];
+    for (uint32_t p = 0; p < roster_partitions(r); p++) {
+        uint32_t n = roster_chain(r, WIRE_SPACE_SPARSE, p, chain);
+        for (uint32_t i = 1; i < n; i++) {
+            const struct shard *a = with_newest(c, chain[i - 1]);
+            const struct shard *b = with_newest(c, chain[i]);
+            if (a != NULL && b != NULL &&
+                b->chain->of[WIRE_SPACE_SPARSE][p].applied >
+                    a->chain->of[WIRE_SPACE_SPARSE][p].applied)
+                stage_failed(c->stage,
+                             "node %u has more records of partition %u than node %u, the "
+                             "member before it",
+                             chain[i], p, chain[i - 1]);
+        }
+    }
+}
+
 void changes_act(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;
@@ -310,6 +383,8 @@ void changes_act(struct changes *c)
     let_leave(c);
     if (!scheduler_has_chains(s)) // otherwise the source goes on with its partition
         compare_all(c);
+    else if (s->roster.epoch != 0 && c->stage->events % 8 == 0)
+        check_prefixes(c);
     if (c->stage->calm)
         c->next = VAN_NEVER;
     if (now < c->next || s->phase != SCHEDULER_RUNNING)
@@ -334,8 +409,10 @@ void changes_act(struct changes *c)
     default:
         move_one(c);
     }
+    uint64_t times = moves_only_one(c) ? 4 : 1;
     c->made++;
-    c->next = c->most != 0 && c->made >= c->most ? VAN_NEVER : now + draw(c, c->pace);
+    c->next = c->most != 0 && c->made >= times * c->most ? VAN_NEVER
+                                                         : now + draw(c, c->pace / times);
     van_wake(c->stage->scheduler_van);
 }
 

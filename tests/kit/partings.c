@@ -23,6 +23,13 @@ static struct van *other_end(struct partings *p, const struct stage_server *a)
     return a != b && stage_is_there(b) ? b->van : NULL;
 }
 
+static uint64_t length(struct partings *p, bool from_scheduler)
+{
+    if (from_scheduler || draw(p, 2) == 0)
+        return 400 * MS + draw(p, 1600 * MS);
+    return 4 * SECOND + draw(p, 6 * SECOND);
+}
+
 static void begin(struct partings *p)
 {
     struct stage *s = p->stage;
@@ -30,16 +37,13 @@ static void begin(struct partings *p)
     struct stage_server *a = &s->servers[draw(p, s->n_servers)];
     struct van *b = other_end(p, a);
     bool one_way = draw(p, 2) == 0, turned = draw(p, 2) == 0;
-    p->next = now + 2 * SECOND + draw(p, 20 * SECOND);
+    p->next = now + SECOND / 2 + draw(p, 10 * SECOND);
     if (b == NULL || !stage_is_there(a))
         return;
-    bool brief = b == s->scheduler_van;
     p->from = turned ? b : a->van;
     p->to = turned ? a->van : b;
-    p->until = now +
-               (brief ? 400 * MS + draw(p, 1600 * MS) : 4 * SECOND + draw(p, 6 * SECOND));
+    p->until = now + length(p, b == s->scheduler_van);
     p->made++;
-    p->one_way += one_way;
     if (one_way)
         sim_part_one_way(s->sim, p->from, p->to);
     else

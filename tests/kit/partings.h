@@ -11,13 +11,13 @@ struct partings {
     struct stage *stage;
     struct van *from, *to; // the two that are parted now; NULL: none
     uint64_t until, next;
-    uint64_t draws, made, one_way;
+    uint64_t draws, made;
 };
 
-// Begins and ends partings; begins no more if `over`, or if nothing new goes wrong.
-// Between two servers a parting lasts longer than the time after which one of them asks
-// the scheduler to take the other one out of its chains; between a server and the
-// scheduler, it is shorter than the lease of heartbeats.
+// Begins and ends partings; begins no more if `over`, or if nothing new goes wrong. Half of the
+// partings of two servers last longer than the time after which one of them asks the scheduler
+// to take the other one out of its chains; those of a server and the scheduler are shorter
+// than the lease of heartbeats.
 void partings_act(struct partings *p, bool over);
 bool partings_done(const struct partings *p); // nobody is parted
 

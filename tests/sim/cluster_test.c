@@ -878,9 +878,6 @@ int main(int argc, char **argv)
                     "requests about policies",
                     "partings"},
         .world = &world,
-        // Seeds in which an ended session's pushes are repeated by another worker, a request
-        // that had waited was refused, and ticks wait for minutes.
-        .kept = {62, 151, 288},
         // A seed in which all workers died during a save.
         .state_kept = {2001},
         .seeds = 500,
