@@ -711,7 +711,7 @@ int main(int argc, char **argv)
                  {WITHOUT_CHAIN_ANSWERS},
                  {WITHOUT_LEASES},
                  {WITHOUT_FRESH_CLOCK},
-                 {WITHOUT_TAIL, .near = 60},
+                 {WITHOUT_TAIL, .near = 75},
                  {WITHOUT_FILLED, .near = 160},
                  {WITHOUT_RECORD_EPOCHS, .near = 455},
                  {WITHOUT_RECORD_POSITIONS},
