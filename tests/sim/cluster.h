@@ -31,7 +31,7 @@ enum {
 // A worker's requests about the table with policies, one at a time.
 struct policy_line {
     client_ts ts;
-    bool made, operates; // operates: the request shrinks the table, or ends a day
+    bool made;
     uint64_t draws, keys[KEYS];
     float values[KEYS * 8];
 };
