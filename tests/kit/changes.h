@@ -22,8 +22,9 @@ struct changes {
     uint64_t made, joined, drained, died;
 };
 
-// Makes the changes whose time has come, and compares the rows of partitions at both ends of
-// a hand-over, or with replicas the numbers of records that the members of a chain have. The cluster must have been complete before.
+// Makes the changes whose time has come, and compares the rows of partitions at both ends
+// of a hand-over, or with replicas the numbers of records that the members of a chain
+// have. The cluster must have been complete before.
 void changes_act(struct changes *c);
 // Ends the changes, and waits until the moves in progress have ended. Returns false if
 // they do not end; the stage has then failed.
