@@ -58,8 +58,8 @@ static void train_and_kill(const char *words, const char *mode, const char *out)
     cluster_none_left();
 }
 
-// In mode sync the model has the bits of a run in one process, and so have its saves and the copy of its
-// best pass.
+// In mode sync the model has the bits of a run in one process, and so have its saves and
+// the copy of its best pass.
 static void the_bits_stay(void **state)
 {
     static const char words[] = "train --data data.svm --format libsvm --batch 64 "
