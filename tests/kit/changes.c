@@ -278,11 +278,22 @@ static void kill(struct changes *c)
     stage_kill_server(c->stage, i, scheduler_has_chains(s) && draw(c, 2) == 0);
 }
 
+// Returns whether the scheduler does not know yet that a server has died.
+static bool is_some_death_unknown(const struct changes *c)
+{
+    for (uint32_t i = 0; i < c->stage->n_servers; i++)
+        if (c->stage->servers[i].dead && placed(c, i) != NULL)
+            return true;
+    return false;
+}
+
 // With three replicas, two servers may die at once.
 static void kill_some(struct changes *c)
 {
+    bool two = c->stage->scheduler->roster.replicas > 2 && !is_some_death_unknown(c) &&
+               draw(c, 2) == 0;
     kill(c);
-    if (c->stage->scheduler->roster.replicas > 2 && draw(c, 2) == 0)
+    if (two)
         kill(c);
 }
 

@@ -263,7 +263,8 @@ static int check_flip(const struct sim_disk *d, struct err *e)
     bool cut = good.n > 0 && bad.n == good.n - 1 && bad.all == good.before;
     if (bad_rc == TUG_EDATA || (bad_rc == 0 && (same || cut)))
         return 0;
-    return err_set(e, TUG_EINTERNAL, "nobody finds that bit %llu of the journal is wrong",
+    return err_set(e, TUG_EINTERNAL,
+                   "the reader does not find that bit %llu of the journal is wrong",
                    (unsigned long long)bit);
 }
 

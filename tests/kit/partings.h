@@ -19,6 +19,6 @@ struct partings {
 // to take the other one out of its chains; those of a server and the scheduler are shorter
 // than the lease of heartbeats.
 void partings_act(struct partings *p, bool over);
-bool partings_done(const struct partings *p); // nobody is parted
+bool partings_done(const struct partings *p); // no two processes are parted
 
 #endif
