@@ -332,6 +332,29 @@ static void test_damaged_records(void **state)
     replicas_close(w);
 }
 
+// A load that is refused before it changes rows leaves the parts of open batches alone.
+static void test_refused_load(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_mode(2, 2, CONFIG_SYNC);
+    send_half(w, 0, 1, 0, 0, 6, 3);
+    REPLICAS_UNTIL(w, w->tables == 1 && parts_on(w, 1, 0) == 1);
+    struct msg_load m = {.table = w->spec.id,
+                         .epoch = w->epoch,
+                         .clear = 1,
+                         .number = 1,
+                         .low = 1,
+                         .path = wire_text("wrong"),
+                         .checksum = 1,
+                         .name = wire_text("t")};
+    van_send(w->worker, w->servers[0].s.link, MSG_LOAD, REPLICAS_OTHER + 77, &m, NULL);
+    REPLICAS_UNTIL(w, w->refusal[0] != '\0');
+    assert_int_equal(parts_on(w, 0, 0), 1);
+    send_half(w, 0, 2, 0, 1, 4, 4);
+    REPLICAS_UNTIL(w, next_on(w, 0, 0) == 1 && next_on(w, 1, 0) == 1);
+    replicas_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,7 +362,7 @@ int main(void)
         cmocka_unit_test(test_answers_wait),    cmocka_unit_test(test_promotion),
         cmocka_unit_test(test_owner_decides),   cmocka_unit_test(test_fill),
         cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_policies_differ),
-        cmocka_unit_test(test_damaged_records),
+        cmocka_unit_test(test_damaged_records), cmocka_unit_test(test_refused_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,8 +53,9 @@ static int load(struct shard *s, struct shard_table *t, const struct load_record
     bool changed;
     size_t most = record->len > sizeof(refill) ? record->len : sizeof(refill);
     TRY(chain_reserve_places(s, space, left, n, most, e));
-    tables_restart(s, t, NULL);
     int rc = loads_some(s, t, from, left, n, &changed, e);
+    if (changed)
+        tables_restart(s, t, NULL); // open batches were of the old rows
     if (rc == 0)
         chain_note_places(s, RECORD_LOAD, space, left, n, record->data, record->len);
     else if (changed)
