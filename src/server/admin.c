@@ -156,6 +156,20 @@ int admin_parts(struct admin *o, uint64_t session, uint64_t number, uint64_t low
     return x->parts != NULL ? 0 : TUG_ENOMEM;
 }
 
+uint64_t admin_record_low(uint64_t number, uint64_t low)
+{
+    uint64_t least = number >= ADMIN_WINDOW ? number + 1 - ADMIN_WINDOW : 1;
+    return low > least ? low : least;
+}
+
+bool admin_may_be(const struct admin *o, uint64_t session, uint64_t number, uint64_t low,
+                  size_t most)
+{
+    low = low > 0 ? low : 1;
+    return session != 0 && number >= low && number - low < ADMIN_WINDOW &&
+           (o->sessions.n < most || sessions_find(&o->sessions, session) != NULL);
+}
+
 uint64_t *admin_find_parts(const struct admin *o, uint64_t session, uint64_t number)
 {
     const struct operation *x = operation_of(o, session, number);
@@ -201,17 +215,19 @@ int admin_get(const struct admin *o, enum wire_space space, uint32_t partition,
 }
 
 int admin_put(struct admin *o, enum wire_space space, uint32_t partition, uint32_t n,
-              bool (*is_over)(const void *ctx, uint64_t session), const void *ctx,
-              struct stream *x, struct err *e)
+              size_t most, bool (*is_over)(const void *ctx, uint64_t session),
+              const void *ctx, struct stream *x, struct err *e)
 {
     uint64_t count, entry[4], *parts;
     if (!stream_u64s(x, &count, 1))
         return stream_damaged(e);
     for (uint64_t i = 0; i < count; i++) {
-        if (!stream_u64s(x, entry, 4) || entry[0] == 0 || entry[3] >= ADMIN_OPEN)
+        if (!stream_u64s(x, entry, 4) || entry[3] >= ADMIN_OPEN)
             return stream_damaged(e);
         if (is_over(ctx, entry[0]))
             continue;
+        if (!admin_may_be(o, entry[0], entry[1], entry[2], most))
+            return stream_damaged(e);
         if (admin_parts(o, entry[0], entry[1], entry[2], space, n, &parts) != 0)
             return err_nomem(e, "the admin operations of a session");
         if (parts != NULL)

@@ -14,6 +14,7 @@
 #ifndef TUG_SERVER_ADMIN_H
 #define TUG_SERVER_ADMIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,18 +59,25 @@ void admin_end_session(struct admin *o, uint64_t session);
 // is answered. Returns 0 or TUG_ENOMEM.
 int admin_parts(struct admin *o, uint64_t session, uint64_t number, uint64_t low,
                 enum wire_space space, uint32_t n, uint64_t **ret);
+// Returns the `low` for a record of an operation that admin_begin has accepted, so that other
+// loops find it possible.
+uint64_t admin_record_low(uint64_t number, uint64_t low);
+// Returns whether a number that another loop has sent is possible, and there is room for its
+// session: at most `most` sessions are recorded.
+bool admin_may_be(const struct admin *o, uint64_t session, uint64_t number, uint64_t low,
+                  size_t most);
 // Returns the values of an operation; NULL if it has none.
 uint64_t *admin_find_parts(const struct admin *o, uint64_t session, uint64_t number);
 // Forgets in all operations that they were done in the partition, whose rows were dropped.
 void admin_drop(struct admin *o, enum wire_space space, uint32_t partition);
 // admin_get appends the values of a partition to *to, and returns what buf_add returns.
 // admin_put adds them to the records of another loop, with n partitions, except those of
-// sessions for which is_over is true. Returns 0, TUG_EDATA or TUG_ENOMEM, after which it
-// may have added some of them.
+// sessions for which is_over is true; it records at most `most` sessions. Returns 0,
+// TUG_EDATA or TUG_ENOMEM, after which it may have added some of them.
 int admin_get(const struct admin *o, enum wire_space space, uint32_t partition,
               struct buf *to);
 int admin_put(struct admin *o, enum wire_space space, uint32_t partition, uint32_t n,
-              bool (*is_over)(const void *ctx, uint64_t session), const void *ctx,
-              struct stream *x, struct err *e);
+              size_t most, bool (*is_over)(const void *ctx, uint64_t session),
+              const void *ctx, struct stream *x, struct err *e);
 
 #endif

@@ -145,8 +145,8 @@ static int copy_facts(const struct admin *from, struct admin *to, uint32_t parti
     assert_int_equal(admin_get(from, WIRE_SPACE_SPARSE, partition, &b), 0);
     struct stream x = {b.data, n < b.len ? n : b.len, 0};
     mem_fault_after(fault);
-    int rc = admin_put(to, WIRE_SPACE_SPARSE, partition, PARTITIONS, is_over, &over, &x,
-                       NULL);
+    int rc = admin_put(to, WIRE_SPACE_SPARSE, partition, PARTITIONS, 2, is_over, &over,
+                       &x, NULL);
     mem_fault_after(-1);
     assert_true(rc != 0 || x.at == b.len);
     buf_free(&b);
@@ -184,13 +184,39 @@ static void test_facts(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
+// Numbers that no client can have, and too many sessions, are damage.
+static void test_impossible(void **state)
+{
+    (void)state;
+    struct admin o = {0};
+    assert_true(admin_may_be(&o, 1, 1, 0, 1));
+    assert_true(admin_may_be(&o, 1, ADMIN_WINDOW + 4, 5, 1));
+    for (uint64_t number = 1; number < 3 * ADMIN_WINDOW; number++)
+        assert_true(admin_may_be(&o, 1, number, admin_record_low(number, 0), 1));
+    assert_true(admin_record_low(20, 18) == 18);
+    assert_false(admin_may_be(&o, 0, 1, 1, 1));
+    assert_false(admin_may_be(&o, 1, 0, 0, 1));
+    assert_false(admin_may_be(&o, 1, 1, UINT64_MAX, 1));
+    assert_false(admin_may_be(&o, 1, ADMIN_WINDOW + 5, 5, 1));
+    for (uint64_t session = 1; session < 4; session++)
+        parts_of(&o, session, 1, 1);
+    assert_true(admin_may_be(&o, 3, 1, 1, 3));
+    assert_false(admin_may_be(&o, 4, 1, 1, 3));
+    assert_true(admin_may_be(&o, 4, 1, 1, 4));
+    struct admin to = {0};
+    parts_of(&o, 1, 1, 1)[0] = parts_of(&o, 2, 1, 1)[0] = parts_of(&o, 3, 1, 1)[0] = 1;
+    assert_int_equal(copy_facts(&o, &to, 0, SIZE_MAX, -1), TUG_EDATA); // three sessions
+    admin_fini(&o);
+    admin_fini(&to);
+    assert_int_equal(mem_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_once),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_parts),      cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_impossible),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -368,8 +368,8 @@ int chain_take_facts(struct shard *s, enum wire_space space, uint32_t partition,
         return stream_damaged(e);
     *ret = (struct chain_facts){facts[0], facts[1]};
     TRY(chain_take_drops(s, x, e));
-    return admin_put(&s->admin, space, partition, partitions(s), is_over,
-                     member_roster(s->member), x, e);
+    return admin_put(&s->admin, space, partition, partitions(s), chain_sessions(s),
+                     is_over, member_roster(s->member), x, e);
 }
 
 void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,

@@ -267,6 +267,13 @@ int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct
 void chain_note_operation(struct shard *s, const struct shard_table *t,
                           const struct msg_table_do *m, const uint32_t *partitions,
                           uint32_t n);
+// Returns the most sessions whose operations are recorded: those of the roster's nodes, and
+// some that are not in this roster yet.
+size_t chain_sessions(const struct shard *s);
+// Gets the place for the values of a record's operation, one for each partition; NULL if
+// they are not recorded, because the session is over.
+int chain_learn_operation(struct shard *s, enum wire_space space, uint64_t session,
+                          uint64_t number, uint64_t low, uint64_t **ret, struct err *e);
 void chain_end_operation(struct shard *s, const struct shard_table *t, uint64_t session,
                          uint64_t number);
 // A table is dropped by the operation m. On TUG_ENOMEM it must be called again.

@@ -73,7 +73,7 @@ int chain_lead_load(struct shard *s, struct shard_table *t, const struct msg_loa
                             .checksum = m->checksum,
                             .session = s->chain->left_session,
                             .number = m->number,
-                            .low = m->low,
+                            .low = admin_record_low(m->number, m->low),
                             .path = strlen(from->path),
                             .name = strlen(from->name)};
     struct buf record = BUF_INIT(WIRE_TEXT_MAX);
@@ -108,17 +108,15 @@ static int follow(struct shard *s, struct shard_table *t, const struct load_reco
                   const struct loads_from *from, const uint32_t *list, uint32_t n,
                   struct err *e)
 {
-    uint64_t *parts = NULL;
+    uint64_t *parts;
     bool changed;
     for (uint32_t i = 0; i < n; i++) {
         moves_break_copy(s, t->spec.space, list[i], "a table was loaded");
         if (t->spec.mode == WIRE_SYNC)
             TRY(sync_backup_restart(s, t, list[i], NULL, e));
     }
-    if (x->session != 0 && !roster_session_over(member_roster(s->member), x->session) &&
-        admin_parts(&s->admin, x->session, x->number, x->low, t->spec.space,
-                    1u << s->bits, &parts) != 0)
-        return err_nomem(e, "the admin operations of a session");
+    TRY(chain_learn_operation(s, t->spec.space, x->session, x->number, x->low, &parts,
+                              e));
     TRY(loads_some(s, t, from, list, n, &changed, e));
     for (uint32_t i = 0; i < n && parts != NULL; i++)
         parts[list[i]] = store_rows_of(t->store, list[i]);

@@ -50,9 +50,11 @@ int chain_find_left(struct shard *s, const struct shard_request *q,
     if (admin_parts(&s->admin, session, m->number, m->low, t->spec.space, 1u << s->bits,
                     &parts) != 0)
         return err_nomem(e, "the admin operations of a session");
-    if (parts == NULL) // it is answered
-        return 0;
     *ret_value = 0;
+    if (parts == NULL) { // it is answered, or was given up by its client
+        *state = ADMIN_DONE;
+        return 0;
+    }
     for (uint32_t p = 0; p >> s->bits == 0; p++) {
         if (!chain_leads(s, t->spec.space, p))
             continue;
@@ -115,7 +117,7 @@ void chain_note_operation(struct shard *s, const struct shard_table *t,
                                  .step = store_step_of(t->store),
                                  .session = s->chain->left_session,
                                  .number = m->number,
-                                 .low = m->low};
+                                 .low = admin_record_low(m->number, m->low)};
     memcpy(&x.threshold, &m->threshold, sizeof(m->threshold));
     chain_note_places(s, RECORD_OPERATION, t->spec.space, partitions, n, &x, sizeof(x));
     mark(s, t, m, partitions, n);
@@ -131,16 +133,22 @@ void chain_end_operation(struct shard *s, const struct shard_table *t, uint64_t 
             parts[p] = store_shrunk(t->store, p);
 }
 
-// Gets the place for the values of a record's operation; NULL if they are not recorded: a
-// shard that has forgotten a session must not remember it again.
-static int find_parts(struct shard *s, enum wire_space space,
-                      const struct operation_record *x, uint64_t **ret, struct err *e)
+size_t chain_sessions(const struct shard *s)
+{
+    enum { MORE = 64 };
+    return member_roster(s->member)->n_nodes + MORE;
+}
+
+int chain_learn_operation(struct shard *s, enum wire_space space, uint64_t session,
+                          uint64_t number, uint64_t low, uint64_t **ret, struct err *e)
 {
     *ret = NULL;
-    if (x->session == 0 || roster_session_over(member_roster(s->member), x->session))
+    // A shard that has forgotten a session must not remember it again.
+    if (session == 0 || roster_session_over(member_roster(s->member), session))
         return 0;
-    if (admin_parts(&s->admin, x->session, x->number, x->low, space, 1u << s->bits,
-                    ret) != 0)
+    if (!admin_may_be(&s->admin, session, number, low, chain_sessions(s)))
+        return stream_damaged(e);
+    if (admin_parts(&s->admin, session, number, low, space, 1u << s->bits, ret) != 0)
         return err_nomem(e, "the admin operations of a session");
     return 0;
 }
@@ -206,7 +214,7 @@ int chain_note_drop(struct shard *s, const struct shard_table *t,
                                  .clock = s->chain->drops[t->spec.id] + 1,
                                  .session = s->chain->left_session,
                                  .number = m->number,
-                                 .low = m->low};
+                                 .low = admin_record_low(m->number, m->low)};
     return note_drop(s, &x, e);
 }
 
@@ -218,6 +226,8 @@ static int reserve_done(struct shard *s, const struct operation_record *x, struc
     uint64_t value;
     if (x->session == 0 || roster_session_over(member_roster(s->member), x->session))
         return 0;
+    if (!admin_may_be(&s->admin, x->session, x->number, x->low, chain_sessions(s)))
+        return stream_damaged(e);
     int rc = admin_begin(&s->admin, x->session, x->number, x->low, &state, &value, NULL);
     return rc == TUG_ENOMEM ? err_nomem(e, "the admin operations of a session") : 0;
 }
@@ -316,7 +326,7 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
     if (t == NULL || t->spec.space != r->space)
         return stream_damaged(e);
     uint64_t begun = moves_slice_begin(s), *parts;
-    TRY(find_parts(s, r->space, &x, &parts, e));
+    TRY(chain_learn_operation(s, r->space, x.session, x.number, x.low, &parts, e));
     for (uint32_t i = 0; i < r->n_places; i++) {
         if (!records_applies(s, r, i))
             continue;

@@ -500,6 +500,30 @@ static void test_drop_without_memory(void **state)
     assert_true(drops_without_memory(0, 0));
 }
 
+// A client does not wait for an operation any more, which waits for a batch: it is answered
+// without being done.
+static void test_given_up(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world(CONFIG_SYNC);
+    struct msg_table_do m = {.what = WIRE_CLEAR,
+                             .table = w->spec.id,
+                             .epoch = w->epoch,
+                             .clock = 5,
+                             .threshold = NAN};
+    replicas_run(w, SECOND_NS);
+    for (uint32_t i = 0; i < 2; i++) {
+        m.number = m.low = ++operations;
+        van_send(w->worker, w->servers[0].s.link, MSG_TABLE_DO,
+                 REPLICAS_OTHER + ++requests, &m, NULL);
+        replicas_run(w, SECOND_NS);
+        assert_int_equal(w->others, 2 * i);
+        m.what = WIRE_CLOCK;
+    }
+    assert_string_equal(w->refusal, "");
+    replicas_close(w);
+}
+
 // A request with an older epoch may lack loops that own partitions now. It is answered by
 // the roster, and has no effect.
 static void test_epoch(void **state)
@@ -536,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_done_again_after_refill),
         cmocka_unit_test(test_drop_once),
         cmocka_unit_test(test_drop_without_memory),
+        cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
