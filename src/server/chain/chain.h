@@ -284,6 +284,9 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
 
 // Defined in drops.c:
 
+// Returns whether this shard is a member of a chain of the space, or about to be one.
+bool chain_has_some(const struct shard *s, enum wire_space space);
+
 // A shard from which a table comes with a partition has dropped its number so often. Fails if
 // this shard has dropped it more often, and has no table with the number.
 int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e);

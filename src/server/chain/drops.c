@@ -3,9 +3,32 @@
 // with the rows and the facts of the partition, before it is a member of the chain.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "cluster/roster.h"
 #include "server/chain/chain.h"
 #include "server/moves/stream.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
+
+// Returns whether the partition has arrived, and its chain does not have this shard yet.
+static bool is_filled(const struct shard *s, enum wire_space space, uint32_t p)
+{
+    const struct incoming *m = s->moves.in;
+    while (m != NULL && (m->move.space != space || m->move.partition != p ||
+                         m->state != INCOMING_HERE))
+        m = m->next;
+    return m != NULL;
+}
+
+bool chain_has_some(const struct shard *s, enum wire_space space)
+{
+    const struct roster *r = member_roster(s->member);
+    for (uint32_t p = 0; p >> s->bits == 0; p++)
+        if (roles_of(&s->roles, space, p) != ROLE_AWAY &&
+            (roster_is_member(r, space, p, member_id(s->member)) ||
+             is_filled(s, space, p)))
+            return true;
+    return false;
+}
 
 int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
 {
@@ -14,11 +37,16 @@ int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct er
     if (table >= SPEC_MAX_TABLES)
         return stream_damaged(e);
     uint64_t *own = &s->chain->drops[table];
-    // The source gets the record of the drop soon: its table must not be made again here.
-    if (drops < *own && s->tables[table] == NULL)
+    struct shard_table *t = s->tables[table];
+    // The source gets the record of the drop soon, and its table must not be made again here.
+    // Or this shard gets the record of the source's table, and then drops its older one.
+    if ((drops < *own && t == NULL) ||
+        (drops > *own && t != NULL && !chain_has_some(s, t->spec.space)))
         return err_set(e, TUG_EINTERRUPTED,
                        "a table was dropped while a partition moved");
     *own = drops > *own ? drops : *own;
+    if (t != NULL)
+        t->drops = *own;
     return 0;
 }
 

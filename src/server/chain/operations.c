@@ -233,12 +233,17 @@ static int reserve_done(struct shard *s, const struct operation_record *x, struc
 }
 
 // Drops a table, and passes that on, because a next member may get it from no other loop.
-static int drop(struct shard *s, const struct operation_record *x, struct err *e)
+static int drop(struct shard *s, const struct operation_record *x, bool has_places,
+                struct err *e)
 {
     struct shard_table *t = s->tables[x->table];
     // A client or another member has told this shard before. If there is a table with this
     // number, it was made later.
     if (x->clock <= s->chain->drops[x->table])
+        return 0;
+    // A member of chains gets the record with places before the drop is acknowledged, and a
+    // leader also the client's request. The other record may come after a new table was made.
+    if (t != NULL && !has_places && chain_has_some(s, t->spec.space))
         return 0;
     // The record waits for the end of a save or an operation. Without an error, this shard does
     // not leave the chain because of that.
@@ -254,11 +259,17 @@ static int drop(struct shard *s, const struct operation_record *x, struct err *e
     return 0;
 }
 
+int records_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
+{
+    const struct operation_record x = {.table = table, .what = WIRE_DROP, .clock = drops};
+    return drop(s, &x, false, e);
+}
+
 static int apply_drop(struct shard *s, const struct channel_record *r,
                       const struct operation_record *x, uint32_t *ret_n, struct err *e)
 {
     bool is_new = x->clock > s->chain->drops[x->table];
-    TRY(drop(s, x, e));
+    TRY(drop(s, x, r->n_places > 0, e));
     // The records of the drop have used the room that was made for passing this one on: so it
     // is tried again.
     if (is_new && r->n_places > 0)

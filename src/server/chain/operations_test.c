@@ -269,6 +269,7 @@ static void test_table_after_drop(void **state)
     assert_int_equal(w->out_code, TUG_EINTERRUPTED);
     assert_string_equal(w->out_why, "table 2 was dropped and made again");
     replicas_take_out(w, 2);
+    replicas_run(w, SECOND_NS);
     replicas_begin_fill(w, 0, 2);
     REPLICAS_UNTIL(w, w->arrived);
     assert_int_equal(w->servers[2].shard->chain->drops[w->spec.id], 1);
@@ -309,6 +310,74 @@ static void test_filled_before_drop(void **state)
     REPLICAS_UNTIL(w, replicas_all_done(w));
     replicas_check_sums(w);
     replicas_close(w);
+}
+
+// A leader has no table when the others drop it, and gets another table with the number. The
+// record of the drop comes late, over a server that does not lead: the new table stays.
+static void test_late_drop_without_places(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open(1, 2, 2, 3, &(struct shard_options){0});
+    replicas_make_spec(w, CONFIG_ASYNC, 1);
+    replicas_begin_fill(w, 2, 0); // makes the channel from server 3 to server 0
+    REPLICAS_UNTIL(w, w->arrived);
+    replicas_end_fill(w, false);
+    replicas_run(w, SECOND_NS);
+    sim_partition(w->sim, w->servers[3].v, w->servers[0].v, true);
+    replicas_send_table(w, 1);
+    replicas_send_table(w, 2);
+    REPLICAS_UNTIL(w, w->tables == 2 && table_on(w, 3) != NULL);
+    assert_null(table_on(w, 0));
+    uint32_t n = w->others;
+    operations++;
+    for (uint32_t i = 0; i < 3; i++)
+        send_again(w, i, WIRE_DROP);
+    REPLICAS_UNTIL(w, w->others == n + 3);
+    w->tables = 0;
+    replicas_make_table(w);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    sim_partition(w->sim, w->servers[3].v, w->servers[0].v, false);
+    replicas_run(w, 3 * SECOND_NS);
+    assert_non_null(table_on(w, 0));
+    replicas_check_sums(w);
+    replicas_close(w);
+}
+
+// A server that was in no chain at the drop has the old table, and its only sender dies. It is
+// filled, also if the table that was made meanwhile has other settings.
+static void test_filled_with_old_table(void **state)
+{
+    (void)state;
+    for (uint32_t width = 1; width < 3; width++) {
+        struct replicas *w = replicas_open_with_table(1, 3, 3, 1);
+        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+        REPLICAS_UNTIL(w, replicas_all_done(w));
+        replicas_run(w, SECOND_NS);
+        sim_partition(w->sim, w->servers[1].v, w->servers[2].v, true);
+        replicas_take_out(w, 2);
+        replicas_run(w, SECOND_NS);
+        assert_non_null(table_on(w, 2));
+        uint32_t n = w->others;
+        send_to(w, 0, WIRE_DROP);
+        REPLICAS_UNTIL(w, w->others == n + 1);
+        replicas_make_spec(w, CONFIG_ASYNC, width);
+        w->tables = 0;
+        replicas_make_table(w);
+        replicas_crash(w, 1);
+        replicas_take_out(w, 1);
+        for (int i = 0; i < 3 && !w->arrived; i++) {
+            w->interrupted = false;
+            replicas_begin_fill(w, 0, 2);
+            REPLICAS_UNTIL(w, w->arrived || w->interrupted);
+            if (w->interrupted)
+                replicas_end_fill(w, false);
+            replicas_run(w, SECOND_NS);
+        }
+        assert_true(w->arrived);
+        assert_int_equal(w->servers[2].shard->chain->drops[w->spec.id], 1);
+        replicas_close(w);
+    }
 }
 
 // A server that did not know of a drop is filled with a partition: it learns of the drop, and
@@ -554,6 +623,8 @@ int main(void)
         cmocka_unit_test(test_table_after_drop),
         cmocka_unit_test(test_filled_after_drop),
         cmocka_unit_test(test_filled_before_drop),
+        cmocka_unit_test(test_filled_with_old_table),
+        cmocka_unit_test(test_late_drop_without_places),
         cmocka_unit_test(test_records_after_drop),
         cmocka_unit_test(test_once_after_death),
         cmocka_unit_test(test_known_after_fill),

@@ -51,6 +51,9 @@ bool records_pause(const struct shard *s, const struct shard_table *t, uint64_t 
 
 // Appends the record that a table's number was dropped so often. Returns 0 or TUG_ENOMEM.
 int records_add_drop(struct shard *s, struct outlet *o, uint64_t table, uint64_t drops);
+// Drops an older table with this number. Does nothing if this shard has partitions of its
+// space. Returns TUG_EIO, without an error, if the table is busy.
+int records_drop(struct shard *s, uint64_t table, uint64_t drops, struct err *e);
 bool records_is_drop(const struct channel_record *r);
 
 // Defined in clock_records.c and batches.c: apply records of their kinds, with *ret_n 0 at
