@@ -434,7 +434,7 @@ int slice_cut(struct request *r);
 int slice_cut_all(struct request *r); // a slice without keys for each loop of the space
 // Does the same, and begins the sum of the answers. With replicas this is called again in each
 // new epoch, in which other loops may own the partitions. Each loop answers for all partitions
-// that it owns then.
+// that it owns in this epoch.
 int slice_cut_sum(struct request *r);
 // Makes one slice, for the loop with the lowest number.
 int slice_cut_first(struct request *r);

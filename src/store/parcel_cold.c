@@ -1,8 +1,8 @@
 // Copies of partitions with rows on disk, in slices. See parcel.h.
 //
 // While a partition is copied, its rows go to disk and come back. So they are copied by
-// ascending key, wherever they are: the keys on disk are sorted, and those of the rows that
-// were in memory at the beginning are sorted then. A row that comes into memory later keeps
+// ascending key, wherever they are: the keys on disk are sorted, and the copy begins by
+// sorting the keys of the rows in memory. A row that comes into memory later keeps
 // its copy on disk, where the walk finds its key. Rows that are made later are copied after
 // the walk; until then they stay in memory.
 //

@@ -83,8 +83,8 @@ static void the_bits_stay_on_disk(void **state)
     cluster_same_tables("hot", "cold");
 }
 
-// The servers update the mean all the time. Which batches it has depends on the time, but
-// the trained parameters have the bits of a run in one process.
+// The servers update the mean all the time. So the mean depends on timing, but the
+// trained parameters have the bits of a run in one process.
 static void means_go_on(void **state)
 {
     static const char *const tables[] = {"sparse", "dense"};

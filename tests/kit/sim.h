@@ -74,7 +74,7 @@ void sim_van_silences(struct van *v, double rate);
 // From now on no message on the van's links is lost alone, in both directions, as over
 // TCP.
 void sim_van_loses_none(struct van *v);
-// From now on none of the van's links breaks by itself.
+// Makes all links of the van last: none breaks by itself from now on.
 void sim_van_breaks_none(struct van *v);
 
 // Separates two vans, or joins them again. While they are separated, no message passes

@@ -156,7 +156,7 @@ void stage_lose_server(struct stage *s, uint32_t i);
 // Lets a server die; `ghost`: it is stopped until it was declared dead, and then continues.
 void stage_kill_server(struct stage *s, uint32_t i, bool ghost);
 // Returns whether a server is a ghost. If it was not declared dead, because the scheduler was
-// stopped, too, it lives on after a while. Call it only while the scheduler's process is there.
+// stopped, too, it lives on after a while. The scheduler's process must exist.
 bool stage_is_ghost(struct stage *s, struct stage_server *x);
 // Returns whether the client acts now: it is alive or a ghost, and is not stopped.
 bool stage_acts(const struct stage_client *c);

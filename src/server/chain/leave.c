@@ -2,8 +2,8 @@
 // this shard, which could not apply a record or cannot read or write rows that it
 // leads on disk, the next member, which takes none, or a member of chains that this
 // shard leads, which grants no lease. The scheduler takes that member out of these
-// chains, in a new epoch, and lets it be filled again. Until then answers wait,
-// because the member may still have to lead.
+// chains, in a new epoch, and lets it be filled again. Answers wait for that
+// epoch, because the member may still have to lead.
 //
 // A shard that must leave a chain applies no more records of its partition, so that those of
 // other partitions go on; it does not acknowledge them either.

@@ -16,7 +16,8 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// The common content, and behind it the path of the save and the name of the table in it.
+// The common content begins with this; the path of the save and the name of the table in it
+// follow.
 struct load_record {
     uint64_t table, checksum, session, number, low, path, name; // bytes of both texts
 };
