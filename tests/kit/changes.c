@@ -178,11 +178,15 @@ static void drain(struct changes *c, bool back)
 }
 
 // Returns whether the node may have to leave the partition's chain: it could not apply a
-// record, or has taken none for a while. The report to the scheduler may be on its way.
+// record, or has taken none for a while. The report to the scheduler may be on its way, or
+// may be carried out although the node has taken records since.
 static bool may_have_to_leave(const struct changes *c, uint32_t id, int space,
                               uint32_t partition)
 {
     uint64_t now = sim_now(c->stage->sim);
+    const struct retry *reports = c->stage->scheduler->moving.retries[space];
+    if (reports != NULL && reports[partition].out == id)
+        return true;
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
         const struct shard *s = c->stage->servers[i].shard;
         if (c->stage->servers[i].dead || s->chain == NULL)
