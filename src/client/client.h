@@ -199,7 +199,8 @@ struct client_save {
 client_ts client_save_turn(struct client *c, uint64_t id, struct err *e);
 // With replicas, a save fails with REASON_SAVE_AGAIN if other loops lead partitions than when
 // it began. The caller ends it, empties its directory (save_empty), and makes the save again
-// with another id; it tries so at most CLIENT_SAVE_TRIES times.
+// with another id; it tries so at most CLIENT_SAVE_TRIES times. A save with a
+// mark or one that ends a day cannot be made again.
 enum { CLIENT_SAVE_TRIES = 8 };
 // Makes a save. The request first waits for its turn at the first loop, so that of two
 // saves at the same time one is done after the other. *into gets the step, the tables and

@@ -446,7 +446,7 @@ void slice_drop(struct slice *s);
 // if the slice does not exist any more.
 bool slice_replace(struct slice *s);
 void slice_replace_all(struct client *c, uint64_t now);
-// For a new roster of the same epoch.
+// Gives up the slices to loops that have left in this epoch.
 void slice_let_all_dead_be(struct client *c);
 
 // ---------------------------------------------------------------- links.c

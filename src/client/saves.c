@@ -429,7 +429,9 @@ static int below_answered(struct request *r)
     return w->found
                ? 0
                : err_set(&r->why, TUG_EIO,
-                         "all servers that could say where '%s' is have died", w->path);
+                         "all servers that could say where '%s' is have died: try again "
+                         "when servers have joined",
+                         w->path);
 }
 
 REQUEST_KIND(below, "a question", MSG_ROOTS, MSG_ROOTS_ARE, slice_cut_everywhere,

@@ -202,7 +202,7 @@ const struct metric metrics[] = {
     ROW("tug_moves_failed_total", OWN, "moving.moves_failed", COUNTER,
         "Moves of partitions that were given up."),
     ROW("tug_replicas_dropped_total", OWN, "moving.replicas_dropped", COUNTER,
-        "Replicas of partitions that fell behind and left their chain."),
+        "Replicas that had to leave the chain of a partition."),
     ROW("tug_move_longest_stop_seconds", OWN, "moving.longest_stop_seconds", GAUGE,
         "Longest time for which a moving partition was stopped, since moves were last "
         "planned."),

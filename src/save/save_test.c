@@ -243,7 +243,6 @@ static void test_day(void **state)
     store_close(s);
 }
 
-// Several processes save one after the other; each of them first loads the earlier saves.
 static struct buf bytes_of(struct store *s, uint32_t partition)
 {
     struct buf b = BUF_INIT(SIZE_MAX);
@@ -296,6 +295,7 @@ static void test_some_partitions(void **state)
     }
 }
 
+// Several processes save one after the other; each of them first loads the earlier saves.
 static void test_restarts(void **state)
 {
     (void)state;

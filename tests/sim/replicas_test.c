@@ -723,7 +723,7 @@ int main(int argc, char **argv)
         .counted = {"pushes", "pulls", "fills", "workers that died", "servers that died",
                     "servers that joined or were drained", "partitions with a new owner",
                     "servers that did not hear that they were replaced",
-                    "replicas that fell behind and left chains", "saves",
+                    "replicas that had to leave chains", "saves",
                     "saves that began again", "days", "schedulers that came back",
                     "events"},
         .world = &world,

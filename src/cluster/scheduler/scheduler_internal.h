@@ -80,8 +80,8 @@ struct retry {
     int out_code;
     uint64_t out_version, out_heard;
     bool out_leads; // the member led the chain when the report came
-    // The last member that had to leave the chain, the number of such members, and the time
-    // before which that one is not filled again.
+    // The last member that had to leave the chain, how often members had to leave it in
+    // succession, and the time before which the last one is not filled again.
     uint32_t last_out, outs;
     uint64_t again_at;
     uint64_t joined; // epoch since which the last loop that was filled is a member
@@ -171,7 +171,7 @@ struct moving {
     // The number of chains that the newest plan cannot give enough members, as last logged.
     uint64_t shorter;
     uint64_t done, failed;
-    uint64_t dropped; // number of times that a member left a chain because it fell behind
+    uint64_t dropped;     // number of times that a member had to leave a chain
     uint64_t out_version; // the newest retry.out_version; 0: there was no report
     bool out_acked; // a node has acknowledged a roster: a report may be carried out now
     char out_why[ERR_TEXT_MAX]; // the reason in the last report
@@ -514,8 +514,8 @@ void scheduler_members_out(struct scheduler *s);
 // The scheduler was stopped, and may read messages of primaries that have died since: a
 // report is carried out only when the primary has acknowledged another roster.
 void scheduler_reports_again(struct scheduler *s);
-// Returns the loop that had to leave the chain several times in succession; 0: none. If
-// another loop has room, it takes the place.
+// Returns the loop that left the chain last, if members had to leave it several times in
+// succession; otherwise 0. If another loop has room, it takes the place.
 uint32_t scheduler_chain_avoids(const struct scheduler *s, int space, uint32_t partition);
 
 // Defined in scheduler_chains.c:

@@ -1,10 +1,11 @@
 // Members of chains that cannot follow: they leave the chains about which a member reports
 // this (MSG_MEMBER_OUT), and are filled again.
 //
-// If a member must leave a chain again and again, for example because its link to the
-// primary is broken, the copies and the waits before each report must not go on for ever.
-// So the second time another loop takes its place. If there is none, the loop itself is
-// filled again after a pause, which doubles each time.
+// If members must leave a chain again and again, for example because the link between one
+// of them and the primary is broken, the copies and the waits before each report must not
+// go on for ever. So from the second time on, another loop takes the place of the member
+// that left last. If there is none, that member is filled again after a pause, which
+// doubles each time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -137,8 +138,7 @@ static uint32_t take_out_reported(struct scheduler *s, int space, uint32_t parti
 static void tell_out(struct scheduler *s, const struct sched_node *out, uint64_t chains)
 {
     char name[ROSTER_NAME_MAX], text[ERR_TEXT_MAX + 256];
-    snprintf(text, sizeof(text),
-             "%s has left %" PRIu64 " chain%s, and is filled again: %s",
+    snprintf(text, sizeof(text), "%s has left %" PRIu64 " chain%s: %s",
              scheduler_name(out, name), chains, PLURAL_S(chains), s->moving.out_why);
     scheduler_say(s, "placement: %s", text);
     scheduler_note(s, "placement", "scheduler", text);

@@ -136,6 +136,7 @@ static void forget_failures(struct retry *r)
                         .out_code = r->out_code,
                         .out_version = r->out_version,
                         .out_heard = r->out_heard,
+                        .out_leads = r->out_leads,
                         .joined = r->joined};
 }
 
@@ -161,7 +162,7 @@ void scheduler_plan_around(struct scheduler *s, struct sched_node *full)
 {
     char name[ROSTER_NAME_MAX];
     full->full = true;
-    snprintf(s->moving.why, sizeof(s->moving.why), "%s has no room for more",
+    snprintf(s->moving.why, sizeof(s->moving.why), "%s cannot hold more rows",
              scheduler_name(full, name));
     (void)plan(s);
 }

@@ -427,10 +427,12 @@ int chain_check_table(const struct shard *s, const struct table_spec *spec, stru
 {
     if (s->chain == NULL || !spec->config.cold_durable)
         return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "table '%s' cannot have the setting cold-durable, because partitions "
-                   "have %u replicas: rows on disk would be from different moments",
-                   spec->config.name, member_roster(s->member)->replicas);
+    return err_set(
+        e, TUG_EUSAGE,
+        "table '%s' cannot have the setting cold-durable, because partitions "
+        "have %u replicas: rows on disk would be from different moments; leave "
+        "cold-durable out",
+        spec->config.name, member_roster(s->member)->replicas);
 }
 
 void chain_is_about(struct shard *s, enum chain_about about, enum wire_space space,

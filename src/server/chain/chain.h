@@ -92,8 +92,9 @@ struct chain_inlet {
     bool all;
     bool told; // the next request has something new
     bool anew; // the channel begins anew: the next answer says at which byte
-    uint32_t
-        number; // grows when it begins anew, and is asked to; a part of requests' numbers
+    // Grows each time the channel begins anew. It is a part of the numbers of requests, so
+    // that late answers are ignored.
+    uint32_t number;
     bool passes;  // scratch: places of the record have next members
     bool behind;  // the first record could not be applied
     uint64_t due; // time of the next request
@@ -254,8 +255,8 @@ int records_apply_day(struct shard *s, const struct channel_record *r, uint32_t 
 
 // Finds the partitions that this shard leads and in which the operation that q asks for has
 // to be done: `left` of struct chain. *state is the operation's state on this shard; it is
-// replaced by that in these partitions. *ret_value is the answer of the other ones. Returns
-// 0 or TUG_ENOMEM.
+// replaced by that in these partitions. *ret_value is the sum of the values of the
+// partitions in which it was done. Returns 0 or TUG_ENOMEM.
 int chain_find_left(struct shard *s, const struct shard_request *q,
                     enum admin_state *state, uint64_t *ret_value, struct err *e);
 // The operation begins in the n partitions, which are some of those that are left, or all of

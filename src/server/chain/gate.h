@@ -39,7 +39,7 @@ void gate_send(struct gate *g, struct van *v, gate_done_fn done, void *ctx);
 // Removes the oldest answer without sending it, and returns its link and request in
 // *ret_link and *ret_request. Returns false if no answer waits.
 bool gate_take(struct gate *g, van_link *ret_link, uint64_t *ret_request);
-// Raises the needs of this `what` to `least`: the count stands for something else now.
+// Raises the needs of this `what` to `least`: the channel began anew, and counts from another byte.
 void gate_raise(struct gate *g, uint64_t what, uint64_t least);
 void gate_drop_link(struct gate *g, van_link link);
 

@@ -218,8 +218,8 @@ int chain_note_drop(struct shard *s, const struct shard_table *t,
     return note_drop(s, &x, e);
 }
 
-// Makes room for the record that the client need not be obeyed again: another table may have
-// the number when this shard gets the request, as the successor of another one.
+// Makes room to record that the drop was done. Otherwise a repeated request could drop a
+// newer table with this number.
 static int reserve_done(struct shard *s, const struct operation_record *x, struct err *e)
 {
     enum admin_state state;

@@ -96,7 +96,7 @@ void tables_close(struct shard *s);
 // Makes a table, whose number is free. On failure nothing has changed.
 int tables_add(struct shard *s, const struct table_spec *spec, struct shard_table **ret,
                struct err *e);
-// Opens a new store of the table, which has no rows.
+// Opens a new store of the table. It has rows only if they are durable on disk.
 int tables_open_store(const struct shard *s, const struct shard_table *t,
                       struct store **ret, struct err *e);
 // Removes a table. No save and no admin operation may be under way in it.
