@@ -408,11 +408,13 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
 static void begin_day(const struct load *l, uint32_t day)
 {
     struct store *s = l->store;
-    if (!l->some)
+    if (!l->some) {
         // Sets the day also for partitions that belong to other loops, because the
         // status shows the day of the store.
         store_set_day(s, day);
-    for (uint32_t p = 0; l->some && p >> store_partition_bits(s) == 0; p++)
+        return;
+    }
+    for (uint32_t p = 0; p >> store_partition_bits(s) == 0; p++)
         if (is_mine(l, p))
             store_set_day_in(s, p, day);
 }

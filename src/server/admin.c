@@ -162,12 +162,16 @@ uint64_t admin_record_low(uint64_t number, uint64_t low)
     return low > least ? low : least;
 }
 
-bool admin_may_be(const struct admin *o, uint64_t session, uint64_t number, uint64_t low,
-                  size_t most)
+int admin_check(const struct admin *o, uint64_t session, uint64_t number, uint64_t low,
+                size_t most, struct err *e)
 {
     low = low > 0 ? low : 1;
-    return session != 0 && number >= low && number - low < ADMIN_WINDOW &&
-           (o->sessions.n < most || sessions_find(&o->sessions, session) != NULL);
+    if (session == 0 || number < low || number - low >= ADMIN_WINDOW)
+        return stream_damaged(e);
+    if (o->sessions.n >= most && sessions_find(&o->sessions, session) == NULL)
+        return err_set(e, TUG_EDATA, "more than %zu sessions have admin operations",
+                       most);
+    return 0;
 }
 
 uint64_t *admin_find_parts(const struct admin *o, uint64_t session, uint64_t number)
@@ -226,8 +230,7 @@ int admin_put(struct admin *o, enum wire_space space, uint32_t partition, uint32
             return stream_damaged(e);
         if (is_over(ctx, entry[0]))
             continue;
-        if (!admin_may_be(o, entry[0], entry[1], entry[2], most))
-            return stream_damaged(e);
+        TRY(admin_check(o, entry[0], entry[1], entry[2], most, e));
         if (admin_parts(o, entry[0], entry[1], entry[2], space, n, &parts) != 0)
             return err_nomem(e, "the admin operations of a session");
         if (parts != NULL)

@@ -62,10 +62,10 @@ int admin_parts(struct admin *o, uint64_t session, uint64_t number, uint64_t low
 // Returns the `low` for a record of an operation that admin_begin has accepted, so that other
 // loops find it possible.
 uint64_t admin_record_low(uint64_t number, uint64_t low);
-// Returns whether a number that another loop has sent is possible, and there is room for its
-// session: at most `most` sessions are recorded.
-bool admin_may_be(const struct admin *o, uint64_t session, uint64_t number, uint64_t low,
-                  size_t most);
+// Returns TUG_EDATA if a number that another loop has sent is impossible, or if its session
+// is a new one and `most` sessions are recorded already.
+int admin_check(const struct admin *o, uint64_t session, uint64_t number, uint64_t low,
+                size_t most, struct err *e);
 // Returns the values of an operation; NULL if it has none.
 uint64_t *admin_find_parts(const struct admin *o, uint64_t session, uint64_t number);
 // Forgets in all operations that they were done in the partition, whose rows were dropped.

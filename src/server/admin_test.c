@@ -189,20 +189,23 @@ static void test_impossible(void **state)
 {
     (void)state;
     struct admin o = {0};
-    assert_true(admin_may_be(&o, 1, 1, 0, 1));
-    assert_true(admin_may_be(&o, 1, ADMIN_WINDOW + 4, 5, 1));
+    struct err e;
+    assert_int_equal(admin_check(&o, 1, 1, 0, 1, NULL), 0);
+    assert_int_equal(admin_check(&o, 1, ADMIN_WINDOW + 4, 5, 1, NULL), 0);
     for (uint64_t number = 1; number < 3 * ADMIN_WINDOW; number++)
-        assert_true(admin_may_be(&o, 1, number, admin_record_low(number, 0), 1));
+        assert_int_equal(admin_check(&o, 1, number, admin_record_low(number, 0), 1, NULL),
+                         0);
     assert_true(admin_record_low(20, 18) == 18);
-    assert_false(admin_may_be(&o, 0, 1, 1, 1));
-    assert_false(admin_may_be(&o, 1, 0, 0, 1));
-    assert_false(admin_may_be(&o, 1, 1, UINT64_MAX, 1));
-    assert_false(admin_may_be(&o, 1, ADMIN_WINDOW + 5, 5, 1));
+    assert_int_equal(admin_check(&o, 0, 1, 1, 1, NULL), TUG_EDATA);
+    assert_int_equal(admin_check(&o, 1, 0, 0, 1, NULL), TUG_EDATA);
+    assert_int_equal(admin_check(&o, 1, 1, UINT64_MAX, 1, NULL), TUG_EDATA);
+    assert_int_equal(admin_check(&o, 1, ADMIN_WINDOW + 5, 5, 1, NULL), TUG_EDATA);
     for (uint64_t session = 1; session < 4; session++)
         parts_of(&o, session, 1, 1);
-    assert_true(admin_may_be(&o, 3, 1, 1, 3));
-    assert_false(admin_may_be(&o, 4, 1, 1, 3));
-    assert_true(admin_may_be(&o, 4, 1, 1, 4));
+    assert_int_equal(admin_check(&o, 3, 1, 1, 3, NULL), 0);
+    assert_int_equal(admin_check(&o, 4, 1, 1, 3, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "more than 3 sessions"));
+    assert_int_equal(admin_check(&o, 4, 1, 1, 4, NULL), 0);
     struct admin to = {0};
     parts_of(&o, 1, 1, 1)[0] = parts_of(&o, 2, 1, 1)[0] = parts_of(&o, 3, 1, 1)[0] = 1;
     assert_int_equal(copy_facts(&o, &to, 0, SIZE_MAX, -1), TUG_EDATA); // three sessions

@@ -100,6 +100,17 @@ static int begin_walk(struct shard *s, struct shard_table *t,
     return 0;
 }
 
+// Ends the day in all partitions, or with replicas in those that chain_find_left has found.
+static void end_day(struct shard *s, struct shard_table *t)
+{
+    if (s->chain == NULL) {
+        store_day(t->store);
+        return;
+    }
+    for (uint32_t i = 0; i < s->chain->n_left; i++)
+        store_day_in(t->store, s->chain->left[i]);
+}
+
 static enum outcome begin_on_store(struct shard *s, struct shard_table *t,
                                    const struct msg_table_do *m, uint64_t session,
                                    bool *ret_begun, struct err *e)
@@ -132,10 +143,7 @@ static enum outcome begin_on_store(struct shard *s, struct shard_table *t,
         if (chain_reserve_operation(s, t, e) != 0)
             return GOES_ON;
         chain_note_operation(s, t, m, NULL, 0);
-        if (s->chain == NULL)
-            store_day(t->store);
-        for (uint32_t i = 0; s->chain != NULL && i < s->chain->n_left; i++)
-            store_day_in(t->store, s->chain->left[i]);
+        end_day(s, t);
         tables_touch_all(s, t);
         background_demote(s, t);
         return GOES_ON;
@@ -213,17 +221,10 @@ enum outcome table_do_serve(struct shard *s, struct shard_request *q)
     const struct msg_table_do *m = &q->m->table_do;
     uint64_t session = q->peer->session, value = 0;
     enum admin_state state = ADMIN_NEW;
-    enum outcome outcome = GOES_ON;
+    enum outcome outcome = place_check_admin(s, q, m->epoch);
     bool begun = false;
     struct err e = {0};
     int space = space_of(s, m); // found now, because the operation may drop the table
-    if (s->chain != NULL)
-        outcome = place_check_all(s, q, m->epoch);
-    // Some partition is moving, so the operation could change rows that are being copied.
-    else if (s->roles.n_unsettled > 0)
-        outcome = WANTS_MOVE;
-    if (outcome == GOES_ON && s->chain != NULL)
-        outcome = chain_is_about_all(s);
     if (outcome != GOES_ON)
         return outcome;
     if (session == 0)

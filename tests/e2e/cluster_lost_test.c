@@ -33,8 +33,7 @@ static void launch(unsigned servers, unsigned workers, const char *words)
 // it by its PID, because the launcher does not know ranks.
 static const char *kill_node(const char *node)
 {
-    pid_t pid = cluster_node("run", node);
-    assert_int_equal(kill(pid, SIGKILL), 0);
+    pid_t pid = cluster_kill_node("run", node);
     return files_path("(process %d) was killed by signal 9", (int)pid);
 }
 

@@ -16,13 +16,6 @@ static void launch(unsigned servers, const char *more, unsigned epochs)
     cluster_await("run", "pass 1/");
 }
 
-static pid_t kill_server(const char *node)
-{
-    pid_t pid = cluster_node("run", node);
-    assert_int_equal(kill(pid, SIGKILL), 0);
-    return pid;
-}
-
 // Waits until the partitions of a server that is dead have all replicas again.
 static void await_copies(const char *node, pid_t pid)
 {
@@ -35,7 +28,7 @@ static void the_run_goes_on(void **state)
 {
     (void)state;
     launch(3, "", 100);
-    pid_t pid = kill_server("server 1");
+    pid_t pid = cluster_kill_node("run", "server 1");
     cluster_await("run",
                   "was killed by signal 9 (Killed); replicas on other servers take "
                   "its place");
@@ -52,7 +45,7 @@ static void train_and_kill(const char *words, const char *mode, const char *out)
                   "launch --servers 3 --workers 2 --replicas 2 -- %s --mode %s --out %s",
                   words, mode, out);
     cluster_await("run", "pass 3/");
-    pid_t pid = kill_server("server 1");
+    pid_t pid = cluster_kill_node("run", "server 1");
     cluster_await("run", files_path(":%d) is gone", (int)pid));
     cluster_ends("run", 0, CLUSTER_PATIENCE);
     cluster_none_left();
@@ -119,11 +112,11 @@ static void servers_come_back(void **state)
 {
     (void)state;
     launch(2, "--restart role", 4000);
-    pid_t pid = kill_server("server 0");
+    pid_t pid = cluster_kill_node("run", "server 0");
     cluster_await("run", "it is started again in 0.25 s (restart 1 of at most 10)");
     cluster_await("run", "server 2 has joined");
     await_copies("server 0", pid);
-    pid = kill_server("server 1");
+    pid = cluster_kill_node("run", "server 1");
     cluster_await("run", "server 0 has joined"); // the rank is free
     await_copies("server 1", pid);
     cluster_signal("run", SIGTERM);
@@ -135,8 +128,8 @@ static void no_replica_is_left(void **state)
 {
     (void)state;
     launch(2, "", 100000);
-    (void)kill_server("server 0");
-    (void)kill_server("server 1");
+    (void)cluster_kill_node("run", "server 0");
+    (void)cluster_kill_node("run", "server 1");
     cluster_ends("run", 4, CLUSTER_PATIENCE);
     cluster_said("run", "was lost with partitions");
     cluster_none_left();

@@ -26,8 +26,7 @@ static void a_resumed_run(void **state)
                   "launch --servers 3 --workers 2 --replicas 2 -- train --data data.svm "
                   "--resume --epochs 30 --mode sync --out killed");
     cluster_await("run", "pass 5/");
-    pid_t pid = cluster_node("run", "server 1");
-    assert_int_equal(kill(pid, SIGKILL), 0);
+    pid_t pid = cluster_kill_node("run", "server 1");
     cluster_await("run", files_path(":%d) is gone", (int)pid));
     cluster_ends("run", 0, CLUSTER_PATIENCE);
     for (size_t i = 0; i < 2; i++)

@@ -68,7 +68,7 @@ static void let_leave(struct changes *c)
 // leave its chain and come back while their records are still under way.
 static bool moves_only_one(const struct changes *c)
 {
-    return scheduler_has_chains(c->stage->scheduler) && c->stage->o->seed % 4 == 3;
+    return scheduler_has_chains(c->stage->scheduler) && stage_is_quick(c->stage);
 }
 
 static uint32_t partition_to_move(struct changes *c)

@@ -23,16 +23,10 @@ static struct van *other_end(struct partings *p, const struct stage_server *a)
     return a != b && stage_is_there(b) ? b->van : NULL;
 }
 
-// In the worlds in which one partition moves quickly (kit/changes.h), partings are short and
-// many, so that records are late while the chain changes.
-static bool is_quick(const struct partings *p)
-{
-    return p->stage->o->seed % 4 == 3;
-}
-
+// In quick worlds partings are short and many, so that records are late while the chain changes.
 static uint64_t length(struct partings *p, bool from_scheduler)
 {
-    if (is_quick(p))
+    if (stage_is_quick(p->stage))
         return 20 * MS + draw(p, 400 * MS);
     if (from_scheduler || draw(p, 2) == 0)
         return 400 * MS + draw(p, 1600 * MS);
@@ -46,7 +40,8 @@ static void begin(struct partings *p)
     struct stage_server *a = &s->servers[draw(p, s->n_servers)];
     struct van *b = other_end(p, a);
     bool one_way = draw(p, 2) == 0, turned = draw(p, 2) == 0;
-    p->next = now + (is_quick(p) ? draw(p, 500 * MS) : SECOND / 2 + draw(p, 10 * SECOND));
+    p->next = now + (stage_is_quick(p->stage) ? draw(p, 500 * MS)
+                                              : SECOND / 2 + draw(p, 10 * SECOND));
     if (b == NULL || !stage_is_there(a))
         return;
     p->from = turned ? b : a->van;

@@ -331,6 +331,13 @@ pid_t cluster_node(const char *name, const char *node)
     return (pid_t)pid;
 }
 
+pid_t cluster_kill_node(const char *name, const char *node)
+{
+    pid_t pid = cluster_node(name, node);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    return pid;
+}
+
 pid_t cluster_pid(const char *name)
 {
     const struct process *p = find(name);

@@ -58,6 +58,8 @@ void cluster_none_left(void);
 // cluster_node reads the process id of a node ("worker 1") from the output of a scheduler
 // or its launcher, and waits until the output has this id.
 pid_t cluster_node(const char *name, const char *node);
+// Kills such a node. Returns its process id.
+pid_t cluster_kill_node(const char *name, const char *node);
 // cluster_pid returns the id of the process with this name; cluster_port reads the
 // scheduler's port.
 pid_t cluster_pid(const char *name);

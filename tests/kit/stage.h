@@ -110,6 +110,10 @@ void stage_close(void *stage); // for a world that closes itself
 // Crashes all processes at once, and replaces their network by a new, empty one.
 int stage_again(struct stage *s, struct err *e);
 
+// Returns whether this is one of the worlds in which, with replicas, changes and partings
+// follow each other quickly.
+bool stage_is_quick(const struct stage *s);
+
 uint64_t stage_draw(struct stage *s, uint64_t n); // a random number below n
 bool stage_one_in(struct stage *s, uint64_t n);
 

@@ -353,7 +353,7 @@ int chain_get_facts(const struct shard *s, enum wire_space space, uint32_t parti
     return admin_get(&s->admin, space, partition, to);
 }
 
-static bool is_over(const void *ctx, uint64_t session)
+static bool session_is_over(const void *ctx, uint64_t session)
 {
     return roster_session_over(ctx, session);
 }
@@ -369,7 +369,7 @@ int chain_take_facts(struct shard *s, enum wire_space space, uint32_t partition,
     *ret = (struct chain_facts){facts[0], facts[1]};
     TRY(chain_take_drops(s, x, e));
     return admin_put(&s->admin, space, partition, partitions(s), chain_sessions(s),
-                     is_over, member_roster(s->member), x, e);
+                     session_is_over, member_roster(s->member), x, e);
 }
 
 void chain_begin_at(struct shard *s, enum wire_space space, uint32_t partition,

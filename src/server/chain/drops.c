@@ -30,6 +30,12 @@ bool chain_has_some(const struct shard *s, enum wire_space space)
     return false;
 }
 
+static int interrupted(uint64_t table, struct err *e)
+{
+    return err_set(e, TUG_EINTERRUPTED, "table %llu was dropped while a partition moved",
+                   (unsigned long long)table);
+}
+
 int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
 {
     if (s->chain == NULL)
@@ -42,8 +48,7 @@ int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct er
     // Or this shard gets the record of the source's table, and then drops its older one.
     if ((drops < *own && t == NULL) ||
         (drops > *own && t != NULL && !chain_has_some(s, t->spec.space)))
-        return err_set(e, TUG_EINTERRUPTED,
-                       "a table was dropped while a partition moved");
+        return interrupted(table, e);
     *own = drops > *own ? drops : *own;
     if (t != NULL)
         t->drops = *own;
@@ -73,8 +78,7 @@ int chain_take_drops(struct shard *s, struct stream *x, struct err *e)
         if (one[1] <= s->chain->drops[one[0]])
             continue;
         if (s->tables[one[0]] != NULL) // the record of the drop comes soon
-            return err_set(e, TUG_EINTERRUPTED,
-                           "a table was dropped while a partition moved");
+            return interrupted(one[0], e);
         s->chain->drops[one[0]] = one[1];
     }
     return 0;

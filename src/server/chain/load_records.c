@@ -28,13 +28,9 @@ int chain_find_load(struct shard *s, const struct shard_request *q,
                     enum admin_state *state, uint64_t *ret_rows, struct err *e)
 {
     const struct msg_load *m = &q->m->load;
-    // A load replaces all rows of a partition, as a clear does.
-    const union wire_any as = {
-        .table_do = {
-            .what = WIRE_CLEAR, .table = m->table, .number = m->number, .low = m->low}};
-    struct shard_request clear = *q;
-    clear.m = &as;
-    return s->chain == NULL ? 0 : chain_find_left(s, &clear, state, ret_rows, e);
+    return s->chain == NULL
+               ? 0
+               : records_find_left(s, q, m->table, m->number, m->low, state, ret_rows, e);
 }
 
 static int encode(const struct load_record *x, const struct loads_from *from,

@@ -97,12 +97,10 @@ static void each_place(struct shard *s, struct channel_record *r,
                        void (*each)(struct shard *s, struct channel_record *r,
                                     uint32_t partition))
 {
-    const uint32_t *owners = member_roster(s->member)->owners[r->space];
     for (uint32_t i = 0; i < n && partitions != NULL; i++)
         each(s, r, partitions[i]);
     for (uint32_t i = 0; i >> s->bits == 0 && partitions == NULL; i++)
-        if (owners[i] == member_id(s->member) &&
-            roles_of(&s->roles, r->space, i) == ROLE_HERE)
+        if (chain_leads(s, r->space, i))
             each(s, r, i);
 }
 

@@ -34,20 +34,20 @@ static bool has_partitions(uint8_t what)
            what == WIRE_CLOCK || what == WIRE_COPY || what == WIRE_MEAN;
 }
 
-int chain_find_left(struct shard *s, const struct shard_request *q,
-                    enum admin_state *state, uint64_t *ret_value, struct err *e)
+int records_find_left(struct shard *s, const struct shard_request *q, uint64_t table,
+                      uint64_t number, uint64_t low, enum admin_state *state,
+                      uint64_t *ret_value, struct err *e)
 {
-    const struct msg_table_do *m = &q->m->table_do;
     uint64_t session = q->peer->session;
-    const struct shard_table *t = m->table < SPEC_MAX_TABLES ? s->tables[m->table] : NULL;
+    const struct shard_table *t = table < SPEC_MAX_TABLES ? s->tables[table] : NULL;
     struct chain *c = s->chain;
     bool again = bug_in(s->o.member.bugs, WITHOUT_ADMIN_NUMBERS) && q->fresh != NULL;
     uint64_t *parts;
     c->n_left = 0;
     c->left_session = session;
-    if (t == NULL || !has_partitions(m->what) || *state == ADMIN_GOING)
+    if (t == NULL || *state == ADMIN_GOING)
         return 0;
-    if (admin_parts(&s->admin, session, m->number, m->low, t->spec.space, 1u << s->bits,
+    if (admin_parts(&s->admin, session, number, low, t->spec.space, 1u << s->bits,
                     &parts) != 0)
         return err_nomem(e, "the admin operations of a session");
     *ret_value = 0;
@@ -65,6 +65,14 @@ int chain_find_left(struct shard *s, const struct shard_request *q,
     }
     *state = c->n_left > 0 ? ADMIN_NEW : ADMIN_DONE;
     return 0;
+}
+
+int chain_find_left(struct shard *s, const struct shard_request *q,
+                    enum admin_state *state, uint64_t *ret_value, struct err *e)
+{
+    const struct msg_table_do *m = &q->m->table_do;
+    uint64_t table = has_partitions(m->what) ? m->table : SPEC_MAX_TABLES;
+    return records_find_left(s, q, table, m->number, m->low, state, ret_value, e);
 }
 
 int chain_reserve_operation(struct shard *s, const struct shard_table *t, struct err *e)
@@ -146,8 +154,7 @@ int chain_learn_operation(struct shard *s, enum wire_space space, uint64_t sessi
     // A shard that has forgotten a session must not remember it again.
     if (session == 0 || roster_session_over(member_roster(s->member), session))
         return 0;
-    if (!admin_may_be(&s->admin, session, number, low, chain_sessions(s)))
-        return stream_damaged(e);
+    TRY(admin_check(&s->admin, session, number, low, chain_sessions(s), e));
     if (admin_parts(&s->admin, session, number, low, space, 1u << s->bits, ret) != 0)
         return err_nomem(e, "the admin operations of a session");
     return 0;
@@ -226,8 +233,7 @@ static int reserve_done(struct shard *s, const struct operation_record *x, struc
     uint64_t value;
     if (x->session == 0 || roster_session_over(member_roster(s->member), x->session))
         return 0;
-    if (!admin_may_be(&s->admin, x->session, x->number, x->low, chain_sessions(s)))
-        return stream_damaged(e);
+    TRY(admin_check(&s->admin, x->session, x->number, x->low, chain_sessions(s), e));
     int rc = admin_begin(&s->admin, x->session, x->number, x->low, &state, &value, NULL);
     return rc == TUG_ENOMEM ? err_nomem(e, "the admin operations of a session") : 0;
 }

@@ -103,7 +103,7 @@ static bool is_lacking(const struct shard *s, const struct chain_outlet *o,
 }
 
 // Returns whether the outlet need not keep a record any more, which ends at byte `end`.
-static bool is_over(const struct shard *s, const struct chain_outlet *o,
+static bool is_done(const struct shard *s, const struct chain_outlet *o,
                     const struct channel_record *r, uint64_t end)
 {
     if (end > o->used)
@@ -119,7 +119,7 @@ void outlets_take(struct shard *s)
     for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next) {
         struct channel_record r;
         uint64_t first = o->o.first, at = first;
-        while (first < o->used && outlet_record(&o->o, &at, &r) && is_over(s, o, &r, at))
+        while (first < o->used && outlet_record(&o->o, &at, &r) && is_done(s, o, &r, at))
             first = at;
         if (first == o->o.first)
             continue;

@@ -192,7 +192,7 @@ static uint64_t table_of(const struct channel_record *r)
 
 // Returns whether the record's table was dropped here, by a client or by the record of
 // another member, before the sender has dropped it. Such a record only counts.
-static bool is_over(const struct shard *s, const struct channel_record *r)
+static bool is_of_dropped(const struct shard *s, const struct channel_record *r)
 {
     uint64_t table = r->n_places > 0 && !records_is_drop(r) ? table_of(r)
                                                             : SPEC_MAX_TABLES;
@@ -210,7 +210,7 @@ int records_apply(struct shard *s, const struct channel_record *r, uint32_t *ret
                   struct err *e)
 {
     *ret_n = 0;
-    if (is_over(s, r)) {
+    if (is_of_dropped(s, r)) {
         for (uint32_t i = 0; i < r->n_places; i++)
             *ret_n += records_applies(s, r, i);
         return 0;

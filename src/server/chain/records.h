@@ -4,6 +4,7 @@
 #ifndef TUG_SERVER_CHAIN_RECORDS_H
 #define TUG_SERVER_CHAIN_RECORDS_H
 
+#include "server/admin.h"
 #include "server/chain/channel.h"
 #include "server/moves/record.h"
 
@@ -11,6 +12,7 @@ struct msg_push;
 struct retries;
 struct retries_push;
 struct shard;
+struct shard_request;
 struct shard_table;
 struct store_push;
 
@@ -49,6 +51,10 @@ bool records_pause(const struct shard *s, const struct shard_table *t, uint64_t 
 
 // Defined in operations.c:
 
+// Does what chain_find_left does, for an operation of any kind with this number.
+int records_find_left(struct shard *s, const struct shard_request *q, uint64_t table,
+                      uint64_t number, uint64_t low, enum admin_state *state,
+                      uint64_t *ret_value, struct err *e);
 // Appends the record that a table's number was dropped so often. Returns 0 or TUG_ENOMEM.
 int records_add_drop(struct shard *s, struct outlet *o, uint64_t table, uint64_t drops);
 // Drops an older table with this number. Does nothing if this shard has partitions of its

@@ -148,14 +148,18 @@ static int text_of(struct wire_text t, char *to, size_t max, struct err *e)
     return 0;
 }
 
-// Returns the number of rows that would have to be cleared first.
+// Returns the number of rows of the partitions that a load concerns: with replicas those
+// that chain_find_load has found, otherwise all.
 static uint64_t count_rows(const struct shard *s, const struct shard_table *t)
 {
+    if (s->chain == NULL) {
+        struct store_stats x = store_stats(t->store);
+        return x.rows + x.cold_rows;
+    }
     uint64_t rows = 0;
-    for (uint32_t i = 0; s->chain != NULL && i < s->chain->n_left; i++)
+    for (uint32_t i = 0; i < s->chain->n_left; i++)
         rows += store_rows_of(t->store, s->chain->left[i]);
-    struct store_stats x = store_stats(t->store);
-    return s->chain != NULL ? rows : x.rows + x.cold_rows;
+    return rows;
 }
 
 static int loads_load(struct shard *s, struct shard_table *t, const struct msg_load *m,
@@ -224,27 +228,13 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
     return GOES_ON;
 }
 
-// Returns what the request has to wait for. The owners of partitions may have changed since
-// the client has sent it.
-static enum outcome may_load(struct shard *s, struct shard_request *q)
-{
-    enum outcome outcome = GOES_ON;
-    if (s->chain != NULL)
-        outcome = place_check_all(s, q, q->m->load.epoch);
-    if (outcome == GOES_ON && s->roles.n_unsettled > 0)
-        outcome = WANTS_MOVE;
-    if (outcome == GOES_ON && s->chain != NULL)
-        outcome = chain_is_about_all(s);
-    return outcome;
-}
-
 enum outcome load_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_load *m = &q->m->load;
     uint64_t session = q->peer->session, rows = 0;
     enum admin_state state;
     struct err e = {0};
-    enum outcome outcome = may_load(s, q);
+    enum outcome outcome = place_check_admin(s, q, m->epoch);
     if (outcome != GOES_ON)
         return outcome;
     if (session == 0)

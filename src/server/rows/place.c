@@ -60,6 +60,15 @@ enum outcome place_check_all(struct shard *s, const struct shard_request *q,
     return GOES_ON;
 }
 
+enum outcome place_check_admin(struct shard *s, const struct shard_request *q,
+                               uint64_t epoch)
+{
+    if (s->chain == NULL)
+        return s->roles.n_unsettled > 0 ? WANTS_MOVE : GOES_ON;
+    enum outcome outcome = place_check_all(s, q, epoch);
+    return outcome == GOES_ON ? chain_is_about_all(s) : outcome;
+}
+
 enum outcome place_check(struct shard *s, const struct shard_request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
                          struct err *e)

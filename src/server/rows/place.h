@@ -28,4 +28,9 @@ void place_send_roster(struct shard *s, van_link link, uint64_t request,
 enum outcome place_check_all(struct shard *s, const struct shard_request *q,
                              uint64_t epoch);
 
+// Does so for admin operations and loads, which also wait while a partition moves, because
+// they could change rows that are being copied. Without replicas the epoch may be any.
+enum outcome place_check_admin(struct shard *s, const struct shard_request *q,
+                               uint64_t epoch);
+
 #endif
