@@ -14,12 +14,15 @@ static void while_partitions_move(void **state)
 {
     (void)state;
     replicated_begin(4, 2);
+    replicated_fill();
     tug_ends(0, "drain 0 --scheduler 127.0.0.1:%u", tables_port);
+    replicated_await_moves();
     replicated_kill("b");
     cluster_ends("a", 0, CLUSTER_PATIENCE);
     replicated_settle();
     replicated_begin_join("e");
     tug_ends(0, "rebalance --scheduler 127.0.0.1:%u", tables_port);
+    replicated_await_moves();
     replicated_kill("c");
     replicated_settle();
     replicated_finish(CHECK);
@@ -30,10 +33,13 @@ static void three_while_one_is_filled(void **state)
 {
     (void)state;
     replicated_begin(3, 3);
+    replicated_fill();
     replicated_begin_join("d");
+    replicated_await_moves();
     replicated_kill("d");
     replicated_settle();
     replicated_begin_join("e");
+    replicated_await_moves();
     replicated_kill("a");
     replicated_settle();
     replicated_finish(CHECK);
@@ -61,7 +67,7 @@ static void the_scheduler_is_stopped(void **state)
     replicated_finish(CHECK);
 }
 
-// A worker is stopped while it has requests under way, and runs again when other servers lead.
+// A worker is stopped in a request, and runs again when other servers lead.
 static void a_worker_is_stopped(void **state)
 {
     (void)state;

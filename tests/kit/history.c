@@ -21,6 +21,7 @@ enum { WORKERS = HISTORY_WORKERS, KEYS = 24, MOST_KEYS = 4, LEAST_REQUESTS = 300
 // The workers and the test share these.
 static struct shared {
     atomic_uint requests[WORKERS];
+    atomic_bool waits[WORKERS]; // for the end of a request
 } * shared;
 
 static pid_t pids[WORKERS];
@@ -82,7 +83,9 @@ static int send_one(struct tug_client *c, uint32_t table, struct request *q,
                                          NULL, NULL, &ts)
              : kind <= 2 ? tug_push(c, table, q->keys, q->n, q->pushed, NULL, NULL, &ts)
                          : tug_pull(c, table, q->keys, q->n, q->pulled, NULL, NULL, &ts);
+    atomic_store(&shared->waits[worker], true);
     rc = rc == 0 ? tug_wait(c, ts, 0) : rc;
+    atomic_store(&shared->waits[worker], false);
     q->end = clock_ns();
     if (kind <= 2)
         write_push(to, q, worker, rc != 0);
@@ -150,9 +153,20 @@ void history_await(void)
     }
 }
 
+static bool stops_in_request(void)
+{
+    int status;
+    assert_int_equal(kill(pids[0], SIGSTOP), 0);
+    assert_true(waitpid(pids[0], &status, WUNTRACED) == pids[0] && WIFSTOPPED(status));
+    if (atomic_load(&shared->waits[0]))
+        return true;
+    assert_int_equal(kill(pids[0], SIGCONT), 0);
+    return false;
+}
+
 void history_stop(void)
 {
-    assert_int_equal(kill(pids[0], SIGSTOP), 0);
+    assert_soon(stops_in_request());
     stopped = true;
 }
 

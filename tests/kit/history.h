@@ -12,7 +12,7 @@ enum { HISTORY_WORKERS = 4 };
 
 void history_start(void); // of the cluster at tables_port (kit/servers.h)
 void history_await(void); // waits until each worker has sent more requests than now
-// Stops worker 0, for which history_await then does not wait, and lets it continue.
+// Stops worker 0 in a request, and lets it continue. Meanwhile history_await does not wait for it.
 void history_stop(void);
 void history_continue(void);
 // Ends the workers, all of whose requests must have succeeded, and pulls all rows.

@@ -75,6 +75,29 @@ void replicated_settle(void)
                 replicated_fact("moving", "moves_left") == 0);
 }
 
+void replicated_fill(void)
+{
+    enum { ROWS = 150000, DIM = 32, MOST = 10000 };
+    static const float values[MOST * DIM];
+    static uint64_t keys[MOST];
+    uint32_t table;
+    tables_admin(0, "create --settings name=rows;accessor=plain;dim=%d;rule=sum", DIM);
+    struct tug_client *c = tables_client();
+    tables_check(tug_table_find(c, "rows", &table));
+    for (uint64_t n = 0, ts; n < ROWS; n += MOST) {
+        for (uint64_t i = 0; i < MOST; i++)
+            keys[i] = n + i;
+        tables_check(tug_push(c, table, keys, MOST, values, NULL, NULL, &ts));
+        tables_check(tug_wait(c, ts, 0));
+    }
+    tables_check(tug_client_close(c));
+}
+
+void replicated_await_moves(void)
+{
+    assert_soon(replicated_fact("moving", "moves_left") > 0);
+}
+
 void replicated_begin_join(const char *name)
 {
     replicated_start(name, "--join");

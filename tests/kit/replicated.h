@@ -18,6 +18,11 @@ void replicated_finish(const char *script);
 int64_t replicated_fact(const char *object, const char *name);
 void replicated_settle(void); // waits until each partition has all its replicas
 
+// Pushes so many rows that moves of partitions take several times as long as a command.
+void replicated_fill(void);
+// Waits until partitions are moving. Fails if they have moved before.
+void replicated_await_moves(void);
+
 void replicated_start(const char *name, const char *more); // starts a server
 // Starts a server that joins. replicated_join also waits until it holds its share.
 void replicated_begin_join(const char *name);
