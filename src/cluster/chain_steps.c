@@ -36,7 +36,7 @@ static uint32_t count_in_place(const uint32_t *present, uint32_t n,
 }
 
 void chain_steps_order(const uint32_t *present, uint32_t n, uint32_t *wanted,
-                       uint32_t wanted_n)
+                       uint32_t wanted_n, uint32_t replicas)
 {
     uint32_t ordered[CHAINS_MAX_REPLICAS], to = 0, first = find(present, n, wanted[0]);
     uint32_t before = 0, outside = 0;
@@ -45,8 +45,9 @@ void chain_steps_order(const uint32_t *present, uint32_t n, uint32_t *wanted,
         outside += !stays;
         before += stays && i < first;
     }
-    // Without a member that leaves at the end, the present order remains.
-    uint32_t begin = before == 0 || outside > 0 ? first : 0;
+    // The present order remains if no member leaves at the end, or if there are too few
+    // loops: another order would take a copy away first, and fill it again.
+    uint32_t begin = before == 0 || (outside > 0 && wanted_n == replicas) ? first : 0;
     if (begin == n)
         ordered[to++] = wanted[0];
     for (uint32_t i = begin; i < n; i++)

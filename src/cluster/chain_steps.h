@@ -14,9 +14,10 @@
 // Changes the order of the planned chain, so that steps lead to it while a partition has
 // at least as many copies as the smaller one of the two chains. The planned primary leads
 // if this is possible; it is not if the members before it neither leave nor have a loop in
-// their place while they are filled again. Then the present order remains.
+// their place while they are filled again. Then, and if the planned chain has fewer
+// than `replicas` members, the present order remains.
 void chain_steps_order(const uint32_t *present, uint32_t n, uint32_t *wanted,
-                       uint32_t wanted_n);
+                       uint32_t wanted_n, uint32_t replicas);
 
 // Returns the member that leaves the present chain now; 0 if no member does. Call it
 // again after that member has left.

@@ -53,7 +53,7 @@ static void take_out(struct chain *c, uint32_t id)
 static void order(const struct chain *present, struct chain *wanted)
 {
     const struct chain was = *wanted;
-    chain_steps_order(present->ids, present->n, wanted->ids, wanted->n);
+    chain_steps_order(present->ids, present->n, wanted->ids, wanted->n, wanted->n);
     assert_int_equal(in_both(&was, wanted), was.n); // the same loops
 }
 
@@ -121,6 +121,19 @@ static void test_examples(void **state)
     check("ABC", "DBC", "DBC", 3);
     check("ABC", "CBD", "CDB", 2); // C leads, as A leaves
     check("ABC", "CAB", "ABC", 0);
+}
+
+// If too few loops are left, the chain keeps its order, and needs no fill.
+static void test_too_few(void **state)
+{
+    (void)state;
+    const struct chain present = chain_of("ABC"), end = chain_of("BC");
+    struct chain wanted = chain_of("CB");
+    chain_steps_order(present.ids, present.n, wanted.ids, wanted.n, 3);
+    assert_memory_equal(wanted.ids, end.ids, end.n * sizeof(*end.ids));
+    wanted = chain_of("CB");
+    chain_steps_order(present.ids, present.n, wanted.ids, wanted.n, 2);
+    assert_int_equal(wanted.ids[0], 'C');
 }
 
 static void draw(uint64_t seed, uint32_t loops, uint32_t most, struct chain *ret)
@@ -192,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_too_few),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_deaths),
     };

@@ -112,7 +112,7 @@ static void change_chain(struct changes *c, uint32_t partition, uint32_t server)
     while (wanted_n < replicas && wanted[wanted_n] != 0)
         wanted_n++;
     (moves_only_one(c) ? replace_all : replace_one)(c, wanted, wanted_n, server);
-    chain_steps_order(chain, n, wanted, wanted_n);
+    chain_steps_order(chain, n, wanted, wanted_n, replicas);
     scheduler_plan_count(s);
 }
 

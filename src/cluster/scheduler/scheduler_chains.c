@@ -215,7 +215,7 @@ void scheduler_chains_order(struct scheduler *s, int space)
     for (uint32_t p = 0; p < roster_partitions(&s->roster); p++) {
         uint32_t n = roster_chain(&s->roster, (enum wire_space)space, p, chain);
         uint32_t *wanted = wanted_of(s, space, p, &wanted_n);
-        chain_steps_order(chain, n, wanted, wanted_n);
+        chain_steps_order(chain, n, wanted, wanted_n, s->roster.replicas);
     }
 }
 
