@@ -1,11 +1,10 @@
 // Members of chains that cannot follow: they leave the chains about which a member reports
 // this (MSG_MEMBER_OUT), and are filled again.
 //
-// If members must leave a chain again and again, for example because the link between one
-// of them and the primary is broken, the copies and the waits before each report must not
-// go on for ever. So from the second time on, another loop takes the place of the member
-// that left last. If there is none, that member is filled again after a pause, which
-// doubles each time.
+// A link between a member and its primary may stay broken. The member would then be reported
+// and filled again without end, and answers would wait before each report. So from the
+// second time on, another loop takes the place of the member that left last. If there is
+// none, that member is filled again after a pause, which doubles each time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>

@@ -168,8 +168,8 @@ static int apply_table(struct shard *s, const struct channel_record *r, struct e
         return 0; // this table was dropped here after the sender had made it
     if (head[2] > s->chain->drops[m.table])
         TRY(records_drop(s, m.table, head[2], e));
-    // The table here is older than a drop that this shard did not hear of: it gets the rows
-    // of the partitions anew, and keeps those of other senders.
+    // The table here is older than a drop, of which this shard got no message. So this shard
+    // leaves the sender's chains, is filled again there, and keeps the rows of other senders.
     if (head[2] > s->chain->drops[m.table] && s->tables[m.table] != NULL)
         return err_set(e, TUG_EINTERRUPTED, "table %u was dropped and made again",
                        m.table);
