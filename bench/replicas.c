@@ -118,8 +118,8 @@ static void choose_keys(struct replicas_bench *x, uint32_t node)
     }
 }
 
-// Kills a server under load. From then on one worker pushes a key of each partition that
-// this server led.
+// Kills a server under load. One worker then pushes a key of each partition that this
+// server led.
 static int kill_one(struct replicas_bench *x, struct err *e)
 {
     const struct bench_orders *o = &x->m->orders;

@@ -15,8 +15,8 @@ struct chain_list {
     uint32_t partitions;
     uint32_t replicas; // the number of places in a chain, the primary's included
     uint32_t *ids;     // `replicas` ids for each partition; 0 after the last member
-    // Of a wanted list: for each partition, a loop that becomes a backup only if no other one
-    // can (0: none); NULL: of no partition.
+    // A wanted list has for each partition a loop that becomes a backup only if no other
+    // loop can; 0: the partition has no such loop. NULL: no partition has one.
     const uint32_t *avoid;
 };
 

@@ -13,7 +13,7 @@ struct operation {
     uint64_t number; // 0 if this entry is unused
     enum admin_state state;
     uint64_t value;
-    // With replicas: the values of the partitions of the space; NULL before the first one.
+    // The values of the partitions of the space, with replicas; NULL before the first one.
     uint64_t *parts;
     enum wire_space space;
 };
@@ -190,8 +190,8 @@ void admin_drop(struct admin *o, enum wire_space space, uint32_t partition)
         }
 }
 
-// Returns whether the operation was done in the partition. It cannot be under way there,
-// because a partition is not copied meanwhile.
+// Returns whether the operation was done in the partition. A partition is not copied while
+// an operation is under way in it.
 static bool has(const struct operation *x, enum wire_space space, uint32_t partition)
 {
     return x->parts != NULL && x->space == space && x->parts[partition] < ADMIN_OPEN;

@@ -34,7 +34,7 @@ static const struct option options[] = {
     {"memory", SIZE_AT(memory, "SIZE", "0", 0, 0),
      "memory for rows and buffers together, such as 8G: a quarter (64M to 4G) is for "
      "buffers, the rest for rows; requests that need more memory wait or are refused. "
-     "With replicas, updates that other servers lack take up to 64M more for each of "
+     "Updates that other servers lack (with replicas) take up to 64M more for each of "
      "their loops. "
      "0: rows have no limit, and buffers get a quarter of the memory that is free at "
      "the start, at most 4G"},

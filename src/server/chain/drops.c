@@ -1,5 +1,5 @@
-// How often each table number was dropped. Records of tables and drops have this count, because
-// they may come late and over several channels. A loop that is filled learns the counts
+// Counts how often each table number was dropped. Records of tables and drops have this count,
+// because they may come late and over several channels. A loop that is filled learns the counts
 // with the rows and the facts of the partition, before it is a member of the chain.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -1,8 +1,9 @@
 // Records of admin operations. A backup does an operation at once in each partition: the
 // store of the leader does it there before the partition's next push or pull.
 //
-// After a failover the client sends the operation again, to all loops that lead partitions
-// then. Each loop does it only in those in which its records (server/admin.h) lack it.
+// The client sends an operation again after a failover, to all loops that lead partitions in
+// the new epoch. Each loop does it only in the partitions in which it was not done, by the
+// notes of server/admin.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

@@ -148,6 +148,17 @@ static void forget_ops(struct replicas *w)
     memset(w->shown, 0, sizeof(w->shown));
 }
 
+// Makes the table again, and checks that all members get a push to it.
+static void check_new_table(struct replicas *w)
+{
+    replicas_make_table(w);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    replicas_check_sums(w);
+    assert_int_equal(w->out, 0);
+    replicas_close(w);
+}
+
 // A member that drops a table because of a record passes this on, although it has no table
 // any more when a client tells it..
 static void test_drop_is_passed_on(void **state)
@@ -163,12 +174,7 @@ static void test_drop_is_passed_on(void **state)
     forget_ops(w);
     replicas_make_spec(w, CONFIG_ASYNC, 1);
     w->tables = 0;
-    replicas_make_table(w);
-    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
-    REPLICAS_UNTIL(w, replicas_all_done(w));
-    replicas_check_sums(w);
-    assert_int_equal(w->out, 0);
-    replicas_close(w);
+    check_new_table(w);
 }
 
 // A loop has dropped a table when records for it still come: it does not have to leave the
@@ -234,12 +240,7 @@ static void test_drop_waits_for_all(void **state)
         w->tables = 0;
         REPLICAS_UNTIL(w, replicas_all_done(w));
         forget_ops(w);
-        replicas_make_table(w);
-        replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
-        REPLICAS_UNTIL(w, replicas_all_done(w));
-        replicas_check_sums(w);
-        assert_int_equal(w->out, 0);
-        replicas_close(w);
+        check_new_table(w);
     }
 }
 

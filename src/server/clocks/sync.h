@@ -51,8 +51,8 @@ void sync_close(struct shard *s, struct shard_table *t);
 // a backup. sync_drop_group drops the batches and copies of one group.
 void sync_drop_group(struct shard *s, struct sync_group *g);
 void sync_restart(struct shard *s, struct shard_table *t);
-// Does the same for the groups of these partitions that this shard leads. *next is the
-// number of their next batch; NULL: it stays.
+// Does the same for the groups of these partitions that this shard leads. *next becomes
+// the number of their next batch; if next is NULL, the number stays.
 void sync_restart_in(struct shard *s, struct shard_table *t, const uint32_t *partitions,
                      uint32_t n, const uint64_t *next);
 

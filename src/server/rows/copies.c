@@ -198,8 +198,8 @@ int copies_back_up(struct shard *s, struct shard_table *t, const struct msg_tabl
                    uint32_t partition, uint64_t step, struct err *e)
 {
     struct shard_table *to = find(s, m->other);
-    // A client or another member has told this shard that the copy was dropped. The sender
-    // hears of it later.
+    // A client or another member has told this shard that the copy was dropped, and the
+    // sender does not know it yet.
     if (to == NULL && m->other < SPEC_MAX_TABLES && s->chain->drops[m->other] > 0)
         return 0;
     if (to == NULL || to == t || check_copy(&t->spec, &to->spec, NULL) != 0 ||

@@ -54,7 +54,7 @@ struct shard_table {
     struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
                              // which have numbers of their own
     struct msg_table_is figures; // the figures that are counted as they change
-    // How often the table's number had been dropped before (chain.drops).
+    // The number of drops of the table's number before this table was made (chain.drops).
     uint64_t drops;
 };
 
@@ -85,8 +85,8 @@ void tables_own(struct shard *s);
 // caller need not parse them, which would take longer than most requests.
 bool tables_has_config(const struct shard_table *t, const char *config, size_t n);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
-// An admin operation drops the open batches of the partitions that it concerns. *next is the
-// number of their next batch; NULL: it stays.
+// An admin operation drops the open batches of the partitions that it concerns. *next becomes the
+// number of their next batch; if next is NULL, the number stays.
 void tables_restart(struct shard *s, struct shard_table *t, const uint64_t *next);
 // Makes a table, or finds it with the same settings.
 int tables_make(struct shard *s, const struct msg_table *m, struct err *e);
