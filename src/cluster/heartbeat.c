@@ -119,8 +119,11 @@ static void heartbeat_on_closed(void *ctx, van_link link, const struct err *why,
                                 uint64_t now)
 {
     struct heartbeat *h = ctx;
+    bool was_open = h->s.state == SESSION_OPEN;
+    // The heartbeat that was under way is lost with a broken link, so a new link is opened
+    // before the next heartbeat would be due.
     if (session_closed(&h->s, link, why, now))
-        h->next = now + h->every;
+        h->next = now + (was_open ? h->every / 8 : h->every);
 }
 
 // Returns how long the scheduler must be silent before the process may end without its

@@ -389,6 +389,19 @@ static void test_replicas(void **state)
     assert_true(atomic_load(&lost[0]));
 }
 
+// The heartbeats' link breaks again and again, and the server's own link is down. The server
+// stays alive, because a broken link is replaced before the next heartbeat would be due.
+static void test_links_that_keep_breaking(void **state)
+{
+    (void)state;
+    sim_partition(w.sim, w.actors[0].v, w.v, true);
+    for (uint64_t end = sim_now(w.sim) + 4 * SECONDS; sim_now(w.sim) < end;) {
+        sim_break(w.sim, vans[0], w.v);
+        world_run(&w, 260 * MILLIS);
+    }
+    assert_all_live();
+}
+
 // A process does not wait for a scheduler that cannot be reached.
 static void test_asked_to_end_and_nobody_answers(void **state)
 {
@@ -522,6 +535,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_stopped_before_the_first_heartbeat,
                                         open_kept_world, close_kept_world),
         cmocka_unit_test_setup_teardown(test_replicas, open_replicas, close_world),
+        cmocka_unit_test_setup_teardown(test_links_that_keep_breaking, open_replicas,
+                                        close_world),
         cmocka_unit_test(test_the_number_is_for_the_scheduler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
