@@ -89,8 +89,9 @@ static const struct option options[] = {
     {CLUSTER_DEAD_OPTION},
     {CLUSTER_GATHER_OPTION("")},
     {"restart", CHOICE_AT(restart, "never role", "never"),
-     "role: restart a killed scheduler or worker while the other processes continue; if "
-     "a server was killed, resume the whole run from its last save in train's --out"},
+     "role: restart a killed scheduler or worker, and with --replicas 2 or more a killed "
+     "server, while the other processes continue; if a killed server has no replicas, "
+     "resume the whole run from its last save in train's --out"},
     {"restart-limit", U64_AT(restart_limit, "N", "10", 1, 1000),
      "with --restart role: how often each process is restarted and the run is resumed; "
      "the first time a process is restarted after 0.25 s and the run is resumed after 1 "
