@@ -200,8 +200,9 @@ struct tug_save_options {
 // Saves tables. One worker (or guest) calls it. `ret_path` (may be NULL) becomes the path
 // of the save. TUG_EUSAGE if directory, mode or mark is wrong; TUG_EIO if a file cannot
 // be written; TUG_EIO or TUG_EDATA if a save that a delta builds on cannot be read.
-// TUG_EIO also if, with replicas, a server dies during a save with a mark or with TUG_DAY. A
-// day may then have ended in some partitions only: save with TUG_BASE.
+// TUG_EIO also if, with replicas, a server dies during a save with a mark. Its day (TUG_DAY)
+// may then have ended in some partitions only: save with TUG_BASE. A save without a mark is
+// made again in this case; with replicas its day ends just after the save is complete.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
 // Sends this worker's mark for the save whose options have this number: the save holds the

@@ -190,7 +190,7 @@ int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
     }
     if (cut_publishes(c) && s->cold != NULL)
         cold_cut_begin(s);
-    if (o->mode == SAVE_DAY)
+    if (o->mode == SAVE_DAY && !o->keeps_day)
         store_day(s);
     s->cut = c;
     return 0;

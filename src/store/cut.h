@@ -24,6 +24,7 @@
 
 struct cut_options {
     enum save_mode mode;
+    bool keeps_day; // with SAVE_DAY: the caller ends the day later
     // Limit of the bytes of copies of rows; 0: a tenth of the table's
     // bytes, but at least 64 MiB.
     uint64_t side_bytes;
@@ -48,8 +49,8 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 
 // Ends the cut. `committed`: all files are written and named in the manifest, so the
 // admin operation STORE_PUBLISHED begins. On TUG_ENOMEM the cut has not ended, and the
-// function must be called again. With SAVE_DAY the day ends at cut_begin, and the rows
-// are written as before the end of the day.
+// function must be called again. With SAVE_DAY the day ends at cut_begin (unless it is
+// kept), and the rows are written as before the end of the day.
 int cut_end(struct store *s, bool committed, struct err *e);
 
 // Another store may have a copy of a partition (store_set_backup). In tables with

@@ -379,13 +379,31 @@ static int set_about(struct save_manifest *m, const char *about)
     return 0;
 }
 
-// Returns whether a save that has failed is to be made again. With a mark it is not,
-// because the workers have to mark it again, with another mark; nor with TUG_DAY, because
-// the day has ended on some servers and would end there a second time.
+// Returns whether a save that has failed is to be made again. With a mark it is not: the
+// pushes after the mark may have been applied where the save had begun, and the rows that the
+// mark names are gone there.
 static bool saves_again(const struct tug_save_options *o, int tries)
 {
     return last_error()->reason == REASON_SAVE_AGAIN && o->mark == 0 &&
-           o->mode != TUG_DAY && tries < CLIENT_SAVE_TRIES;
+           tries < CLIENT_SAVE_TRIES;
+}
+
+// With replicas, servers do not end the day of a save without a mark (server/saves/save.c),
+// because such a save may be made several times. So the day ends when the save is committed.
+static int end_day(struct tug_client *c, const struct tug_save_options *o,
+                   const struct save_manifest *m)
+{
+    pump_enter(c->pump);
+    bool replicas = member_roster(client_member(c->client))->replicas > 1;
+    pump_leave(c->pump);
+    for (size_t i = 0; o->mode == TUG_DAY && o->mark == 0 && replicas && i < m->n_tables;
+         i++)
+        if (tug_day(c, m->tables[i].id) != 0)
+            return err_wrap(last_error(),
+                            "save %u is complete, but the day of table %u has "
+                            "not ended (call tug_day)",
+                            m->number, m->tables[i].id);
+    return 0;
 }
 
 int tug_save(struct tug_client *c, const struct tug_save_options *o,
@@ -413,7 +431,8 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
         if (rc == 0)
             rc = tables_write_rows(c, o, id, there, &m);
     }
-    if (rc != 0 && o->mode == TUG_DAY && last_error()->reason == REASON_SAVE_AGAIN)
+    if (rc != 0 && o->mode == TUG_DAY && last_error()->reason == REASON_SAVE_AGAIN &&
+        o->mark != 0)
         rc = err_set(last_error(), TUG_EIO,
                      "the day may have ended in some partitions only, because a server "
                      "has died during the save: save with TUG_BASE now");
@@ -427,6 +446,8 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
         save_abort(o->directory, &m);
     else if (ret_path != NULL)
         (void)below_absolute(path, ret_path, NULL);
+    if (rc == 0 && (rc = end_day(c, o, &m)) != 0)
+        why = *last_error();
     save_manifest_free(&m);
     return rc != 0 ? last_error_is(&why) : 0;
 }

@@ -302,7 +302,7 @@ static int save_start(struct shard *s, struct save_run *r, struct err *e)
                                     .threaded = !s->o.without_threads,
                                     .wake = wake_van,
                                     .ctx = s->van};
-    struct cut_options cut = {.mode = r->mode};
+    struct cut_options cut = {.mode = r->mode, .keeps_day = !r->ends_day};
     struct save_manifest on = {.mode = r->mode,
                                .parent_checksum = r->parent,
                                .parent_published = r->parent_published};
@@ -314,12 +314,12 @@ static int save_start(struct shard *s, struct save_run *r, struct err *e)
         uint64_t by = store_published_by(t->store, NULL);
         r->published = i == 0 || r->published == by ? by : 0;
         TRY(save_check_parent(t->store, &on, e));
-        if (r->mode == SAVE_DAY)
+        if (r->ends_day)
             TRY(chain_reserve_places(s, t->spec.space, NULL, 0, sizeof(uint64_t), e));
         if (cut_begin(t->store, &cut, e) != 0)
             return err_wrap(e, "table '%s'", t->spec.config.name);
         r->tables[i].cut = true;
-        if (r->mode != SAVE_DAY)
+        if (!r->ends_day)
             continue;
         uint64_t table = t->spec.id;
         chain_note_places(s, RECORD_DAY, t->spec.space, NULL, 0, &table, sizeof(table));

@@ -61,6 +61,9 @@ struct save_run {
     enum save_mode mode;
     int level;
     bool marked, all; // `marked`: workers mark the save; `all`: the save holds all tables
+    // The day ends with the cuts. With replicas and without marks, the client ends it when
+    // the save is committed: if a server dies, the save can then be made again.
+    bool ends_day;
     // In roster version looked_roster, the save does not wait for the first `looked`
     // nodes (marks_missing).
     uint64_t looked_roster;
