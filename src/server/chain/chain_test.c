@@ -352,6 +352,11 @@ static void test_tables_differ(void **state)
     replicas_close(w);
 }
 
+static struct chain_outlet *outlet_of(struct replicas *w, uint32_t from, uint32_t to)
+{
+    return outlets_find(w->servers[from].shard, replicas_id(to));
+}
+
 // Fills a channel with a large record of an earlier epoch, which the receiver skips.
 static void fill_channel(struct shard *s, struct chain_outlet *o)
 {
@@ -366,6 +371,41 @@ static void fill_channel(struct shard *s, struct chain_outlet *o)
     r.items[0] = r.items[1] = r.items[2] = content;
     assert_int_equal(outlet_append(&o->o, &r), 0);
     mem_free(content);
+}
+
+// A record in a channel is from before its receiver was filled again, and has the position of
+// the next record. The receiver skips it, except with the planted bug.
+static void test_old_records(void **state)
+{
+    (void)state;
+    static const uint32_t first = 0;
+    static const char text[] = "applied";
+    for (int bug = 0; bug < 2; bug++) {
+        struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+        struct shard *from = w->servers[0].shard, *to = w->servers[1].shard;
+        const struct chain_place *p = &to->chain->of[WIRE_SPACE_SPARSE][0];
+        to->o.member.bugs = (uint64_t)bug << WITHOUT_RECORD_EPOCHS;
+        replicas_take_out(w, 1);
+        replicas_begin_fill(w, 0, 1);
+        REPLICAS_UNTIL(w, w->arrived);
+        replicas_end_fill(w, true);
+        struct channel_place place = {.position = p->applied};
+        struct channel_record r = {.kind = RECORD_REFILL,
+                                   .bits = REPLICAS_BITS,
+                                   .epoch = p->from_since - 1,
+                                   .n_places = 1,
+                                   .places = &place,
+                                   .common = text,
+                                   .n_common = sizeof(text)};
+        OK(outlet_append(&outlet_of(w, 0, 1)->o, &r));
+        replicas_add_op(w, false, &first, 1);
+        REPLICAS_UNTIL(w, bug ? w->out != 0 : replicas_all_done(w));
+        assert_int_equal(w->out, bug ? replicas_id(1) : 0);
+        assert_true(bug || p->applied == from->chain->of[WIRE_SPACE_SPARSE][0].applied);
+        if (!bug)
+            replicas_check_sums(w);
+        replicas_close(w);
+    }
 }
 
 // Pushes wait when their backup is too far behind.
@@ -437,11 +477,6 @@ static void test_refusals(void **state)
     REPLICAS_UNTIL(w, strstr(w->refusal, "cannot have the setting cold-durable") != NULL);
     assert_null(w->servers[0].shard->tables[REPLICAS_TABLE + 1]);
     replicas_close(w);
-}
-
-static struct chain_outlet *outlet_of(struct replicas *w, uint32_t from, uint32_t to)
-{
-    return outlets_find(w->servers[from].shard, replicas_id(to));
 }
 
 // The records of one push go to several next members, and each of them has only the
@@ -891,6 +926,7 @@ int main(void)
         cmocka_unit_test(test_tables_differ),
         cmocka_unit_test(test_promoted_waits),
         cmocka_unit_test(test_replaced_primary),
+        cmocka_unit_test(test_old_records),
         cmocka_unit_test(test_slow_backup),
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_refusals),
