@@ -1,4 +1,5 @@
-// Channels whose bytes are damaged, which begin anew, and pushes that are too long for one.
+// Channels whose bytes are damaged, which begin anew, or whose senders refuse requests; and
+// pushes that are too long for a channel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/chain/chain.h"
@@ -163,6 +164,28 @@ static void test_table_waits(void **state)
     }
 }
 
+// A server counts as dead, and does not know it: the pause after each refusal doubles, up to a
+// second.
+static void test_refused(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    const struct chain_inlet *x = inlet_of(w, 1, 0);
+    uint32_t requests = 0;
+    replicas_run(w, SECOND_NS);
+    sim_partition(w->sim, w->servers[1].v, w->scheduler, true);
+    w->servers[1].dead = true;
+    replicas_take_out(w, 1);
+    for (int i = 0; i < 20000; i++) {
+        uint64_t due = x->due;
+        replicas_run(w, SECOND_NS / 1000);
+        requests += x->due != due;
+    }
+    assert_in_range(requests, 20, 60);
+    assert_true(x->due > sim_now(w->sim) && x->due <= sim_now(w->sim) + 2 * SECOND_NS);
+    replicas_close(w);
+}
+
 // A push is refused if a receiver would refuse its record.
 static void test_too_long(void **state)
 {
@@ -185,9 +208,8 @@ static void test_too_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged_channel),
-        cmocka_unit_test(test_begins_anew),
-        cmocka_unit_test(test_table_waits),
+        cmocka_unit_test(test_damaged_channel), cmocka_unit_test(test_begins_anew),
+        cmocka_unit_test(test_table_waits),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,8 +90,9 @@ struct chain_inlet {
     struct chain_place **acks;
     uint32_t n_acks, max_acks;
     bool all;
-    bool told; // the next request has something new
-    bool anew; // the channel begins anew: the next answer says at which byte
+    bool told;        // the next request has something new
+    bool anew;        // the channel begins anew: the next answer says at which byte
+    uint32_t refused; // number of refusals since the last answer or roster
     // Grows each time the channel begins anew. It is a part of the numbers of requests, so
     // that late answers are ignored.
     uint32_t number;
@@ -288,6 +289,8 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
 // Returns whether this shard is a member of a chain of the space, or about to be one.
 bool chain_has_some(const struct shard *s, enum wire_space space);
 
+// Refuses a count of drops from another shard that no table number can have.
+int chain_check_drops(uint64_t table, uint64_t drops, struct err *e);
 // A shard from which a table comes with a partition has dropped its number so often. Fails if
 // this shard has dropped it more often, and has no table with the number.
 int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e);

@@ -12,6 +12,7 @@
 
 #define ASK_AGAIN_NS (2 * SECOND_NS) // pause before an unanswered request is repeated
 #define TRY_NS (SECOND_NS / 100)     // pause before a record is tried again
+#define REFUSED_MOST 7               // the pause after a refusal doubles at most so often
 #define UNFIT_NS SECOND_NS           // time for which a record is tried
 // The numbers of requests begin with this bit, so that they differ from those of moves. Then
 // follows how often the channel was asked to begin anew.
@@ -73,15 +74,25 @@ void inlets_again(struct shard *s)
         x->try_at = s->now;
 }
 
+// Asks again at once, because the sender may have got the roster, too.
+static void ask_after_roster(struct shard *s, struct chain_inlet *x)
+{
+    if (x->refused > 0)
+        x->due = s->now;
+    x->refused = 0;
+}
+
 // A channel is kept as long as its sender lives, because its bytes have one numbering.
 int inlets_follow(struct shard *s, const struct roster *r)
 {
     for (struct chain_inlet **at = &s->chain->inlets; *at != NULL;) {
         const struct roster_node *n = roster_find(r, (*at)->node);
-        if (n == NULL || !n->alive)
+        if (n == NULL || !n->alive) {
             inlets_end(s, at);
-        else
+        } else {
+            ask_after_roster(s, *at);
             at = &(*at)->next;
+        }
     }
     for (uint32_t space = 0; space < WIRE_SPACES; space++)
         for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
@@ -443,11 +454,14 @@ bool inlets_message(struct shard *s, const struct source_link *l,
     if (m->request != REQUEST + x->number)
         return true; // from before the channel began anew
     if (m->type != MSG_RECORDS) {
-        x->due = s->now +
-                 TRY_NS; // a refusal: the sender's roster differs, or it has no memory
+        // A refusal: the sender's roster differs, or it has no memory. A sender with a newer
+        // roster may never count this shard again.
+        x->due = s->now + (TRY_NS << x->refused);
+        x->refused += x->refused < REFUSED_MOST;
         return true;
     }
     const struct msg_records *r = &m->m->records;
+    x->refused = 0;
     if (r->epoch > member_roster(s->member)->epoch)
         member_want_roster(s->member, r->epoch);
     if (x->anew)
