@@ -36,12 +36,23 @@ static int interrupted(uint64_t table, struct err *e)
                    (unsigned long long)table);
 }
 
+int chain_check_drops(uint64_t table, uint64_t drops, struct err *e)
+{
+    return drops <= INT32_MAX
+               ? 0
+               : err_set(e, TUG_EDATA,
+                         "a server says that table %llu was dropped %llu times, which is "
+                         "not possible",
+                         (unsigned long long)table, (unsigned long long)drops);
+}
+
 int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e)
 {
     if (s->chain == NULL)
         return 0;
     if (table >= SPEC_MAX_TABLES)
         return stream_damaged(e);
+    TRY(chain_check_drops(table, drops, e));
     uint64_t *own = &s->chain->drops[table];
     struct shard_table *t = s->tables[table];
     // The source gets the record of the drop soon, and its table must not be made again here.
@@ -75,6 +86,7 @@ int chain_take_drops(struct shard *s, struct stream *x, struct err *e)
     for (; n > 0; n--) {
         if (!stream_u64s(x, one, 2) || one[0] >= SPEC_MAX_TABLES)
             return stream_damaged(e);
+        TRY(chain_check_drops(one[0], one[1], e));
         if (one[1] <= s->chain->drops[one[0]])
             continue;
         if (s->tables[one[0]] != NULL) // the record of the drop comes soon

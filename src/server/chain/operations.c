@@ -244,6 +244,7 @@ static int drop(struct shard *s, const struct operation_record *x, bool has_plac
                 struct err *e)
 {
     struct shard_table *t = s->tables[x->table];
+    TRY(chain_check_drops(x->table, x->clock, e));
     // A client or another member has told this shard before. If there is a table with this
     // number, it was made later.
     if (x->clock <= s->chain->drops[x->table])

@@ -8,7 +8,9 @@
 #include "cluster/roster.h"
 #include "kit/replicas.h"
 #include "server/chain/chain.h"
+#include "server/chain/records.h"
 #include "server/clocks/sync_group.h"
+#include "server/moves/stream.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
@@ -611,6 +613,29 @@ static void test_epoch(void **state)
     replicas_close(w);
 }
 
+// A count of drops that no table can have is refused, and drops no table.
+static void test_too_many_drops(void **state)
+{
+    (void)state;
+    const uint64_t most = INT32_MAX, head[] = {1, REPLICAS_TABLE + 1, most + 1};
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    struct shard *s = w->servers[1].shard;
+    struct stream x = {(const char *)head, sizeof(head), 0};
+    struct err e;
+    replicas_run(w, SECOND_NS);
+    assert_int_equal(records_drop(s, REPLICAS_TABLE, most + 1, &e), TUG_EDATA);
+    assert_string_equal(e.text,
+                        "a server says that table 2 was dropped 2147483648 times, "
+                        "which is not possible");
+    assert_int_equal(chain_learn_drops(s, REPLICAS_TABLE, most + 1, &e), TUG_EDATA);
+    assert_int_equal(chain_take_drops(s, &x, &e), TUG_EDATA);
+    assert_int_equal(s->chain->drops[REPLICAS_TABLE], 0);
+    assert_int_equal(s->chain->drops[REPLICAS_TABLE + 1], 0);
+    assert_non_null(s->tables[REPLICAS_TABLE]);
+    OK(chain_learn_drops(s, REPLICAS_TABLE + 1, most, &e));
+    replicas_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -634,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_drop_without_memory),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_epoch),
+        cmocka_unit_test(test_too_many_drops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
