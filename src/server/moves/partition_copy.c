@@ -94,7 +94,9 @@ static int add_slice(const struct table_copy *x, struct buf *to, bool *ret_last,
     uint64_t table = x->table;
     if (stream_add_u64s(to, &table, 1) != 0)
         return record_no_room(to, e);
-    return parcel_copy_next(x->rows, to, ret_last, e);
+    return parcel_copy_next(x->rows, to, ret_last, e) == 0
+               ? 0
+               : err_wrap(e, "table %u", x->table);
 }
 
 int partition_copy_next(struct partition_copy *c, struct buf *to, struct err *e)
