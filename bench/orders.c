@@ -1,8 +1,6 @@
 // The orders of `tug bench replicas` to the worker that sends no load.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <time.h>
-
 #include "bench/moves.h"
 #include "client/client.h"
 #include "save/save.h"
@@ -51,12 +49,7 @@ static int push_each(struct bench_orders *o, struct client *c, uint32_t table,
         if (client_push(c, &p, e) == 0)
             return e->code;
     }
-    while (client_in_flight(c) > 0) {
-        struct timespec moment = {.tv_nsec = 1000000};
-        TRY(client_over(c, e));
-        TRY(client_poll(c, e));
-        nanosleep(&moment, NULL);
-    }
+    TRY(client_wait_all(c, e));
     for (uint32_t i = 0; i < o->n; i++)
         if (o->acknowledged[i] == 0)
             return err_set(e, TUG_EIO, "a push of one key has failed");

@@ -45,6 +45,15 @@ int client_wait(struct client *c, client_ts ts, struct err *e)
     return rc;
 }
 
+int client_wait_all(struct client *c, struct err *e)
+{
+    while (client_in_flight(c) > 0) {
+        TRY(client_over(c, e));
+        TRY(poll_until(c, VAN_NEVER, e));
+    }
+    return 0;
+}
+
 int client_over(const struct client *c, struct err *e)
 {
     TRY(member_over(c->member, e));
