@@ -65,6 +65,7 @@ static void send_roster(struct node *n, uint64_t request, const void *data,
 static void bodies(struct vans *w)
 {
     struct told t = {0};
+    w->tcp.slow_timeout_ns = 600 * SECOND; // on a busy machine a body takes seconds
     struct budget *b = w->tcp.budget;
     // A body of n bytes takes half of the room, and arrives in several reads.
     uint64_t most = budget_most(b, BUDGET_BODIES), n = most / 2;
