@@ -80,9 +80,9 @@ struct retry {
     int out_code;
     uint64_t out_version, out_heard;
     bool out_leads; // the member led the chain when the report came
-    // The last member that had to leave the chain, how often members had to leave it in
-    // succession, and the time before which the last one is not filled again.
-    uint32_t last_out, outs;
+    // The last two members that had to leave the chain (0: none), how often members had to
+    // leave it in succession, and the time before which these two are not filled again.
+    uint32_t last_out, before_out, outs;
     uint64_t again_at;
     uint64_t joined; // epoch since which the last loop that was filled is a member
 };

@@ -4,7 +4,8 @@
 // A link between a member and its primary may stay broken. The member would then be reported
 // and filled again without end, and answers would wait before each report. So from the
 // second time on, another loop takes the place of the member that left last. If there is
-// none, that member is filled again after a pause, which doubles each time.
+// none, that member is filled again after a pause, which doubles each time. The
+// loop that had left before waits for the pause, too, because two loops may fail in turn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -92,6 +93,8 @@ static void count_out(const struct scheduler *s, struct retry *r, uint32_t id)
 {
     if (r->outs > 0 && s->now >= r->again_at + OUTS_NS)
         r->outs = 0;
+    if (r->last_out != id)
+        r->before_out = r->last_out;
     r->last_out = id;
     r->again_at = s->now + (AGAIN_NS << min_u64(r->outs++, AGAIN_DOUBLES));
 }

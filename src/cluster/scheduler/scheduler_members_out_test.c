@@ -184,22 +184,23 @@ static void test_two_reports(void **state)
     world_close(&w);
 }
 
-// The primary of partition 0 reports a member for so long, as long as it is one. Returns how
-// often the member has left.
-static uint32_t report_for(uint32_t node, uint64_t seconds)
+// The primary of partition 0 reports a member for so long, as long as it is one (if
+// `always` is 0: the last member). Returns how often members have left.
+static uint32_t report_for(uint32_t always, uint64_t seconds)
 {
     const uint64_t place = 0, until = sim_now(w.sim) + seconds * SECONDS;
     uint64_t before = w.s->moving.dropped;
-    chained.out = node;
     while (sim_now(w.sim) < until) {
         const struct roster *r = chained_roster();
+        uint32_t node = always != 0 ? always : roster_tail(r, (enum wire_space)0, 0);
+        chained.out = node;
         struct actor *primary = chained_actor(r->owners[0][0]);
         struct msg_member_out m = {.epoch = member_roster(primary->m)->epoch,
                                    .node = node,
                                    .code = TUG_EIO,
                                    .why = wire_text("it grants no lease"),
                                    .places = {&place, sizeof(place)}};
-        if (roster_is_member(r, (enum wire_space)0, 0, node))
+        if (roster_is_member(r, (enum wire_space)0, 0, node) && r->owners[0][0] != node)
             member_tell(primary->m, MSG_MEMBER_OUT, &m);
         chained_run(SECONDS / 4);
     }
@@ -221,6 +222,18 @@ static void test_reported_again_and_again(void **state)
     chained_check_settled(3);
     chained_run(3600 * SECONDS);
     assert_in_range(report_for(chain[2], 20), 3, 3);
+    world_close(&w);
+}
+
+// The links between a primary and all other servers are broken: they are filled in turn, ever
+// more rarely.
+static void test_reported_in_turn(void **state)
+{
+    (void)state;
+    chained_open(3, 2);
+    assert_in_range(report_for(0, 600), 4, 14);
+    chained_run(100 * SECONDS);
+    chained_check_settled(2);
     world_close(&w);
 }
 
@@ -392,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_primary_reports),
         cmocka_unit_test(test_two_reports),
         cmocka_unit_test(test_reported_again_and_again),
+        cmocka_unit_test(test_reported_in_turn),
         cmocka_unit_test(test_another_takes_the_place),
         cmocka_unit_test(test_late_report),
         cmocka_unit_test(test_fill_without_bytes),

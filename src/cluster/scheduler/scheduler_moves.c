@@ -142,7 +142,8 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     }
     const struct sched_node *target = scheduler_node_of(s, to);
     const struct retry *r = &s->moving.retries[space][partition];
-    uint64_t at = to == r->last_out ? max_u64(r->at, r->again_at) : r->at;
+    bool had_left = to == r->last_out || to == r->before_out;
+    uint64_t at = had_left ? max_u64(r->at, r->again_at) : r->at;
     if (move_of(s, (enum wire_space)space, partition) != NULL || !has_turn(s, target) ||
         !has_turn(s, scheduler_node_of(s, from)))
         // the end of another move will make room and begin this one
