@@ -182,7 +182,8 @@ struct chain {
     uint64_t follow_at; // time at which to follow the roster again; VAN_NEVER: not needed
     uint32_t n_unfit;   // number of places that are `unfit`
     struct err unfit_why;
-    uint64_t leave_at; // time of the next report of leave.c
+    uint64_t leave_at;    // time of the next report of leave.c
+    uint64_t loads_until; // other members may load rows until then
     // The number of times that each table was dropped. Records of tables and drops have
     // this number, because they may come late, and over several channels.
     uint64_t drops[SPEC_MAX_TABLES];
@@ -457,8 +458,9 @@ void leave_space(struct shard *s, enum wire_space space, const struct err *why);
 // that is too long.
 void leave_look(struct shard *s, uint64_t since);
 void leave_send(struct shard *s);
-// This shard has served nothing for a while, so other members could not answer it.
-void leave_after_pause(struct shard *s);
+// This shard has served nothing while it loaded rows, so other members could not answer it.
+// The members after it load the same rows now, and count as slow only after twice that time.
+void leave_after_load(struct shard *s);
 
 // Defined in outlets.c:
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/compare.h"
 #include "server/chain/chain.h"
 #include "server/shard_internal.h"
 
@@ -114,9 +115,15 @@ static void say_unfit(struct shard *s, struct buf *places)
     say(s, member_id(s->member), &c->unfit_why, places);
 }
 
+// Returns when a node counts as slow that has done nothing since this time.
+static uint64_t slow_at(const struct shard *s, uint64_t since)
+{
+    return max_u64(since, s->chain->loads_until) + SLOW_NS;
+}
+
 static bool is_slow(const struct shard *s, const struct chain_outlet *o)
 {
-    return o->waits && s->now >= o->moved_at + SLOW_NS;
+    return o->waits && s->now >= slow_at(s, o->moved_at);
 }
 
 static void say_slow(struct shard *s, const struct chain_outlet *o, struct buf *places)
@@ -137,13 +144,17 @@ static void say_slow(struct shard *s, const struct chain_outlet *o, struct buf *
 void leave_look(struct shard *s, uint64_t since)
 {
     if (since != VAN_NEVER)
-        s->chain->leave_at = clock_earlier(s->chain->leave_at, since + SLOW_NS);
+        s->chain->leave_at = clock_earlier(s->chain->leave_at, slow_at(s, since));
 }
 
-void leave_after_pause(struct shard *s)
+void leave_after_load(struct shard *s)
 {
     struct chain *c = s->chain;
+    uint64_t begun = s->now;
     s->now = van_now(s->van);
+    // The members after this one load one after the other.
+    uint64_t members = member_roster(s->member)->replicas - 1;
+    c->loads_until = s->now + 2 * members * (s->now - begun);
     if (c->reads_since != 0)
         c->reads_since = s->now;
     for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
@@ -181,7 +192,7 @@ static void look_at_leases(struct shard *s, struct buf *places)
 {
     for (const struct chain_lease *l = s->chain->leases; l != NULL; l = l->next) {
         uint64_t since = read_leases_missing(s, l);
-        if (since != VAN_NEVER && s->now >= since + SLOW_NS) {
+        if (since != VAN_NEVER && s->now >= slow_at(s, since)) {
             say_missing(s, l, since, places);
             s->chain->leave_at = clock_earlier(s->chain->leave_at, s->now + AGAIN_NS);
         } else {

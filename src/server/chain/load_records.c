@@ -1,6 +1,6 @@
 // Records of loads. A backup reads the files of the save itself: all servers must be able to
-// read them, because each one leads partitions. A load blocks the loop, so if it takes longer
-// than the limit of leave.c, the backup is dropped and filled again.
+// read them, because each one leads partitions. A load blocks the loop. If it takes much
+// longer than at the member before (leave_after_load), the backup is dropped and filled again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -172,12 +172,32 @@ static void test_unreadable_at_backup(void **state)
     roots_close(roots);
 }
 
+// A load has kept a primary busy for six seconds. Its backup, which may need as long, counts as
+// slow only after twice that time and five seconds more.
+static void test_long_load(void **state)
+{
+    (void)state;
+    struct replicas *w = replicas_open_with_table(1, 2, 2, 1);
+    struct shard *s = w->servers[0].shard;
+    replicas_run(w, 20 * SECOND_NS);
+    s->now -= 6 * SECOND_NS;
+    leave_after_load(s);
+    sim_partition(w->sim, w->servers[0].v, w->servers[1].v, true);
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    replicas_run(w, 16 * SECOND_NS);
+    assert_int_equal(w->out, 0);
+    replicas_run(w, 2 * SECOND_NS);
+    assert_int_equal(w->out, replicas_id(1));
+    replicas_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load),
         cmocka_unit_test(test_bad_load),
         cmocka_unit_test(test_unreadable_at_backup),
+        cmocka_unit_test(test_long_load),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -132,7 +132,7 @@ int loads_some(struct shard *s, struct shard_table *t, const struct loads_from *
     mem_free(wanted);
     save_chain_close(&chain);
     tables_measure(s, t);
-    leave_after_pause(s);
+    leave_after_load(s);
     return rc;
 }
 
