@@ -295,7 +295,8 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
             (void)buf_printf(&r->held, "%s%s\n", exit_policy_describe(&x, text),
                              x.role == LAUNCH_SERVER
-                                 ? "; replicas on other servers take its place"
+                                 ? "; the run goes on if other servers have its "
+                                   "partitions"
                                  : "");
             if (number != 0)
                 // A process that was killed did not end because of the run's end, so it is
