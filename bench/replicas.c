@@ -65,11 +65,14 @@ static int with_cluster(struct replicas_bench *x, uint32_t replicas,
                         int (*act)(struct replicas_bench *x, struct err *e),
                         struct err *e)
 {
-    const struct bench_options *o = &x->bench->o;
+    struct bench_options o = x->bench->o;
+    // There are more processes than --servers and --workers say, so polling would only cost
+    // CPU time, and more of it with more messages.
+    o.spin_us = 0;
     x->over = false;
-    x->nodes = (struct bench_nodes){.o = o,
+    x->nodes = (struct bench_nodes){.o = &o,
                                     .servers = SERVERS,
-                                    .workers = (uint32_t)o->workers + 1,
+                                    .workers = (uint32_t)o.workers + 1,
                                     .replicas = replicas,
                                     .partition_bits = ROSTER_PARTITION_BITS,
                                     .save_root = x->dir[0] != '\0' ? x->dir : NULL,
