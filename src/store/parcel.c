@@ -488,7 +488,7 @@ int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
     // them.
     s->stats.made = made;
     if (rc == 0)
-        s->parts[partition].role = PART_OWNED;
+        s->not_owned[partition] = false;
     if (rc != 0) {
         s->step = step;
         (void)forget_partition(s, partition, NULL);
@@ -501,7 +501,7 @@ int store_drop(struct store *s, uint32_t partition, struct err *e)
     assert(partition < s->n_parts);
     TRY(check_idle(s, partition, e));
     TRY(forget_partition(s, partition, e));
-    s->parts[partition].role = PART_FOREIGN;
+    s->not_owned[partition] = true;
     return 0;
 }
 
@@ -534,7 +534,7 @@ int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *re
     if (part->rows.n > 0)
         return 0;
     TRY(forget_rest(s, partition, e));
-    part->role = PART_FOREIGN;
+    s->not_owned[partition] = true;
     *ret_left = false;
     return 0;
 }

@@ -142,7 +142,8 @@ static int open_parts(struct store *s, struct err *e)
     s->n_parts = 1u << s->o.partition_bits;
     s->admin_at = s->demote_at = s->n_parts;
     s->parts = mem_zalloc(s->n_parts * sizeof(*s->parts));
-    if (s->parts == NULL)
+    s->not_owned = mem_zalloc(s->n_parts * sizeof(*s->not_owned));
+    if (s->parts == NULL || s->not_owned == NULL)
         return err_nomem(e, "a table's partitions");
     s->entry = s->config.entry;
     s->entry.seed = s->config.seed ^ mix64(s->o.id);
@@ -203,6 +204,7 @@ void store_close(struct store *s)
         entry_close(part->entry);
     }
     mem_free(s->parts);
+    mem_free(s->not_owned);
     mem_free(s->batch.memory);
     mem_free(s->batch.kept);
     mem_free(s->walk.at);
@@ -296,7 +298,7 @@ void store_set_backup_published_by(struct store *s, uint32_t partition, uint64_t
 bool store_owns(const struct store *s, uint32_t partition)
 {
     assert(partition < s->n_parts);
-    return s->parts[partition].role == PART_OWNED;
+    return !s->not_owned[partition];
 }
 
 uint64_t store_rows_of(const struct store *s, uint32_t partition)
@@ -308,7 +310,7 @@ uint64_t store_rows_of(const struct store *s, uint32_t partition)
 void store_set_owned(struct store *s, uint32_t partition, bool owned)
 {
     assert(partition < s->n_parts);
-    s->parts[partition].role = owned ? PART_OWNED : PART_FOREIGN;
+    s->not_owned[partition] = !owned;
 }
 
 void store_set_backup(struct store *s, uint32_t partition, bool backup)

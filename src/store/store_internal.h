@@ -42,13 +42,6 @@ struct handle_bits {
     size_t n_words;
 };
 
-// Whether this store owns a partition. The owner changes only when the
-// partition moves (parcel.h).
-enum part_role {
-    PART_OWNED,
-    PART_FOREIGN, // another store owns the partition; this store has no rows of it
-};
-
 struct store_part { // the state of one partition
     // Handles of its rows in the order in which these were made. Some handles are stale:
     // their rows were removed, or the handle now has the row of another key, of this or
@@ -77,7 +70,6 @@ struct store_part { // the state of one partition
     bool gone_lost;
     // The base, delta or loaded save that published these rows last (store_published_by).
     uint64_t published_by;
-    enum part_role role;
     bool backup; // another store leads the partition: see store_set_backup
     // Rows that a cut has published. The cut fills the list. STORE_PUBLISHED marks these
     // rows as published, except rows that have changed meanwhile, and empties the list.
@@ -118,6 +110,10 @@ struct store {
     struct accessor_scratch scratch;
     uint32_t n_parts;
     struct store_part *parts;
+    // Whether another store owns the partition; this store then has no rows of it. The owner
+    // changes only when the partition moves (parcel.h). The array is short, so that a look
+    // at all partitions of a push stays in the cache.
+    bool *not_owned;
 
     struct table *rows;
     struct table_slabs view;
@@ -192,7 +188,7 @@ struct store {
 // Returns whether the store leads the partition (store_set_backup).
 static inline bool store_leads(const struct store *s, uint32_t p)
 {
-    return s->parts[p].role == PART_OWNED && !s->parts[p].backup;
+    return !s->not_owned[p] && !s->parts[p].backup;
 }
 
 // Returns what store_partition returns; inline, for loops over keys.
