@@ -31,7 +31,7 @@ int chain_open(struct shard *s, const struct roster *r)
     c->routes = mem_array(n, sizeof(struct chain_outlet *));
     c->runs = mem_array(n + 1, sizeof(*c->runs));
     c->left = mem_array(n, sizeof(*c->left));
-    c->pushed = c->has_row = BUF_INIT(SIZE_MAX / 2);
+    c->pushed = c->has_row = c->acks = BUF_INIT(SIZE_MAX / 2);
     c->max_published = WIRE_SPAN_MAX / sizeof(uint64_t);
     c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
@@ -64,6 +64,7 @@ void chain_close(struct shard *s)
     mem_free(c->left);
     buf_free(&c->pushed);
     buf_free(&c->has_row);
+    buf_free(&c->acks);
     mem_free(c);
     s->chain = NULL;
 }
@@ -410,8 +411,8 @@ static bool is_done(void *ctx, const struct gate_need *x)
 
 uint64_t chain_tick(struct shard *s)
 {
+    outlets_send(s); // takes requests along
     inlets_send(s);
-    outlets_send(s);
     read_leases_send(s);
     leave_send(s);
     gate_send(&s->chain->gate, s->van, is_done, s);

@@ -9,6 +9,9 @@
 //   more bytes                                 own next members, and asks again; `acks`
 //   sends the answers that waited              say what all members after it have
 //
+// Usually two loops are receivers of each other. So if a loop has records for the loop that
+// it asks, the request goes with these records instead of a message of its own.
+//
 // A record is about one partition or several, its places. Each place has a position: the
 // number of records of its partition before it. A shard applies a place only if its own
 // roster names the sender as the member before it (or as the source that fills it), and the
@@ -68,6 +71,7 @@ struct chain_outlet {
     // The request that waits for bytes, from byte `at` on; link 0: none.
     van_link link;
     uint64_t request, at, until; // `request` grows: it is also the last request's
+    van_link asks;               // the link of the last RECORDS_WANTED; 0: none
     uint64_t used;     // the node has taken the records of the first `used` bytes
     bool is_next;      // the node is the next member of a chain
     bool waits;        // the node has not taken all records
@@ -91,6 +95,7 @@ struct chain_inlet {
     uint32_t n_acks, max_acks;
     bool all;
     bool told;        // the next request has something new
+    bool answered;    // the last request was answered on the source's present link
     bool anew;        // the channel begins anew: the next answer says at which byte
     uint32_t refused; // number of refusals since the last answer or roster
     // Grows each time the channel begins anew. It is a part of the numbers of requests, so
@@ -155,6 +160,7 @@ struct chain {
     struct gate gate;
     struct gate_need *needs; // scratch
     size_t max_needs;
+    struct buf acks; // scratch: the acknowledgements of a request
     // Scratch: the places of a record, the outlets to which they go, its runs of keys, and
     // their keys.
     struct channel_place *notes;
@@ -395,6 +401,9 @@ int inlets_follow(struct shard *s, const struct roster *r);
 void inlets_take(struct shard *s);
 void inlets_keep(struct shard *s); // copies what remains of a message that is at hand
 void inlets_send(struct shard *s);
+// Adds this shard's request to the node to a message with records for that node, if there is
+// one to make, which is then not sent alone.
+void inlets_join(struct shard *s, uint32_t node, struct msg_records *m);
 uint64_t inlets_tick(struct shard *s);
 void inlets_close(struct shard *s);
 void inlets_again(struct shard *s); // records that could not be applied are tried again
@@ -477,6 +486,8 @@ struct chain_outlet *outlets_get(struct shard *s, uint32_t node);
 void outlets_free(struct shard *s, struct chain_outlet *o);
 void outlets_take(struct shard *s);
 void outlets_send(struct shard *s);
+// Takes the node's request that came with its records.
+void outlets_joined(struct shard *s, uint32_t node, const struct msg_records *m);
 uint64_t outlets_tick(struct shard *s);
 // Returns the most bytes that are kept for a receiver before pushes wait for it.
 uint64_t outlets_most(const struct shard *s);

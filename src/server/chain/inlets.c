@@ -394,27 +394,42 @@ static int add_acks(struct shard *s, const struct chain_inlet *x, struct buf *to
     return 0;
 }
 
-static void ask(struct shard *s, struct chain_inlet *x)
+// Makes the next request. Its acknowledgements stay in c->acks.
+static struct msg_records_wanted make_request(struct shard *s, struct chain_inlet *x)
 {
-    struct buf acks = BUF_INIT(WIRE_SPAN_MAX);
+    struct buf *acks = &s->chain->acks;
+    buf_clear(acks);
     // A place may be in the list twice, and the sender refuses more than all places.
     x->all |= x->n_acks > (uint64_t)WIRE_SPACES << s->bits;
-    bool all = add_acks(s, x, &acks) == 0;
+    bool all = add_acks(s, x, acks) == 0;
     struct msg_records_wanted m = {.session = member_session(s->member),
                                    .epoch = member_roster(s->member)->epoch,
                                    .at = x->anew ? CHANNEL_ANEW : x->i.at,
                                    .used = x->i.at - inlet_left(&x->i),
-                                   .acks = {acks.data, acks.len}};
+                                   .acks = {acks->data, acks->len}};
     for (uint32_t i = 0; i < x->n_acks && all; i++)
         x->acks[i]->acks = false;
     x->n_acks = all ? 0 : x->n_acks;
     x->all = x->all && !all;
-    x->told = false;
+    x->told = x->answered = false;
     x->due = s->now + ASK_AGAIN_NS;
     x->number += x->anew;
-    van_send(s->van, x->source->s.link, MSG_RECORDS_WANTED, REQUEST + x->number, &m,
-             NULL);
-    buf_free(&acks);
+    return m;
+}
+
+// The receiver answers on the link of the last request that came alone. So the request goes
+// with records only if the receiver has answered on the present link.
+void inlets_join(struct shard *s, uint32_t node, struct msg_records *m)
+{
+    struct chain_inlet *x = inlet_from(s, node);
+    if (x == NULL || !x->told || !x->answered || x->anew || x->due <= s->now ||
+        x->source->s.state != SESSION_OPEN)
+        return;
+    const struct msg_records_wanted r = make_request(s, x);
+    m->wanted = REQUEST + x->number;
+    m->wanted_at = r.at;
+    m->used = r.used;
+    m->acks = r.acks;
 }
 
 void inlets_send(struct shard *s)
@@ -422,7 +437,9 @@ void inlets_send(struct shard *s)
     for (struct chain_inlet *x = s->chain->inlets; x != NULL; x = x->next)
         if (x->source->s.state == SESSION_OPEN && (x->told || x->due <= s->now)) {
             x->all |= x->due <= s->now; // the last acknowledgements may be lost
-            ask(s, x);
+            const struct msg_records_wanted m = make_request(s, x);
+            van_send(s->van, x->source->s.link, MSG_RECORDS_WANTED, REQUEST + x->number,
+                     &m, NULL);
         }
 }
 
@@ -447,10 +464,13 @@ bool inlets_message(struct shard *s, const struct source_link *l,
         return false;
     if (greeted) {
         x->told = x->all = true;
+        x->answered = false;
         return false;
     }
     if ((m->request & REQUEST) == 0)
         return false;
+    if (m->type == MSG_RECORDS && m->m->records.wanted != 0)
+        outlets_joined(s, x->node, &m->m->records);
     if (m->request != REQUEST + x->number)
         return true; // from before the channel began anew
     if (m->type != MSG_RECORDS) {
@@ -467,6 +487,7 @@ bool inlets_message(struct shard *s, const struct source_link *l,
     if (x->anew)
         inlet_begin(&x->i, r->at);
     x->anew = false;
+    x->answered = true;
     // Bytes that cannot be kept are asked for again.
     if ((!x->behind || inlet_left(&x->i) < STAGE_BYTES) &&
         inlet_add(&x->i, r->at, r->bytes.data, r->bytes.n) == 0) {

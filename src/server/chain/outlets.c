@@ -133,6 +133,7 @@ static void answer(struct shard *s, struct chain_outlet *o, const char *bytes, s
 {
     struct msg_records m = {
         .epoch = member_roster(s->member)->epoch, .at = o->at, .bytes = {bytes, n}};
+    inlets_join(s, o->node, &m);
     van_send(s->van, o->link, MSG_RECORDS, o->request, &m, NULL);
     o->link = 0;
 }
@@ -235,6 +236,40 @@ static void take_acks(struct shard *s, struct chain_outlet *o,
     }
 }
 
+// Checks the bytes and the acknowledgements of a request.
+static int check_request(const struct shard *s, const struct chain_outlet *o, uint64_t at,
+                         uint64_t used, const struct wire_span *acks, struct err *e)
+{
+    if (acks->n / ACK_BYTES > (uint64_t)WIRE_SPACES << s->bits)
+        return err_set(e, TUG_EUSAGE,
+                       "%llu acknowledgements are more than the partitions",
+                       (unsigned long long)(acks->n / ACK_BYTES));
+    if (at != CHANNEL_ANEW && (at > outlet_end(&o->o) || used > at))
+        return err_set(e, TUG_EUSAGE, "the channel to node %u has %llu bytes, not %llu",
+                       o->node, (unsigned long long)outlet_end(&o->o),
+                       (unsigned long long)at);
+    return 0;
+}
+
+// Takes a request that was checked, for records from byte `at` on. The answer goes to `link`.
+static void take_request(struct shard *s, struct chain_outlet *o, van_link link,
+                         uint64_t request, uint64_t at, uint64_t used,
+                         const struct wire_span *acks)
+{
+    if (at < o->o.first)
+        return; // a late request; the receiver has these bytes
+    if (used > o->used) {
+        o->used = used;
+        o->moved_at = s->now;
+    }
+    take_acks(s, o, acks);
+    o->link = o->asks = link;
+    o->request = request;
+    // If the channel begins anew, the answer says at which byte, also if there are none.
+    o->at = at == CHANNEL_ANEW ? o->o.first : at;
+    o->until = at == CHANNEL_ANEW ? s->now : s->now + HOLD_NS;
+}
+
 enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
 {
     const struct msg_records_wanted *m = &q->m->records_wanted;
@@ -250,32 +285,26 @@ enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
                 (unsigned long long)r->epoch);
     else if ((o = outlets_get(s, q->peer->node)) == NULL)
         err_nomem(&e, "the records of partitions for a replica");
-    else if (m->acks.n / ACK_BYTES > (uint64_t)WIRE_SPACES << s->bits)
-        err_set(&e, TUG_EUSAGE, "%llu acknowledgements are more than the partitions",
-                (unsigned long long)(m->acks.n / ACK_BYTES));
     else if (q->id < o->request || (q->id == o->request && m->at == CHANNEL_ANEW))
         return ANSWERED; // a late request, from before the channel began anew
-    else if (m->at == CHANNEL_ANEW && begin_anew(s, o) != 0)
+    else if (check_request(s, o, m->at, m->used, &m->acks, &e) == 0 &&
+             m->at == CHANNEL_ANEW && begin_anew(s, o) != 0)
         err_nomem(&e, "the records that a replica asks for again");
-    else if (m->at != CHANNEL_ANEW && (m->at > outlet_end(&o->o) || m->used > m->at))
-        err_set(&e, TUG_EUSAGE, "the channel to node %u has %llu bytes, not %llu",
-                o->node, (unsigned long long)outlet_end(&o->o),
-                (unsigned long long)m->at);
     if (e.code != 0) {
         shard_refuse(s, q, &e);
         return ANSWERED;
     }
-    if (m->at < o->o.first)
-        return ANSWERED; // a late request; the receiver has these bytes
-    if (m->used > o->used) {
-        o->used = m->used;
-        o->moved_at = s->now;
-    }
-    take_acks(s, o, &m->acks);
-    o->link = q->peer->link;
-    o->request = q->id;
-    // If the channel begins anew, the answer says at which byte, also if there are none.
-    o->at = m->at == CHANNEL_ANEW ? o->o.first : m->at;
-    o->until = m->at == CHANNEL_ANEW ? s->now : s->now + HOLD_NS;
+    take_request(s, o, q->peer->link, q->id, m->at, m->used, &m->acks);
     return ANSWERED;
+}
+
+// If the request is wrong, the node repeats it alone, and then gets the error.
+void outlets_joined(struct shard *s, uint32_t node, const struct msg_records *m)
+{
+    struct chain_outlet *o = outlets_find(s, node);
+    struct err e;
+    if (o != NULL && o->asks != 0 && m->wanted >= o->request &&
+        m->wanted_at != CHANNEL_ANEW &&
+        check_request(s, o, m->wanted_at, m->used, &m->acks, &e) == 0)
+        take_request(s, o, o->asks, m->wanted, m->wanted_at, m->used, &m->acks);
 }
