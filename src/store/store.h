@@ -103,6 +103,11 @@ int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
                     uint8_t *found, struct err *e);
 
+// Returns true, and a partition in *ret_p, if rows of the partition beyond the budget could not
+// be removed for lack of memory since the last such call. A later push removes rows, but these
+// may be other ones.
+bool store_take_overdue(struct store *s, uint32_t *ret_p);
+
 // store_owns returns whether the store owns the partition, and store_set_owned sets it. A
 // new store owns all partitions. store_move sets the owner in both stores.
 bool store_owns(const struct store *s, uint32_t partition);

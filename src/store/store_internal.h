@@ -50,6 +50,7 @@ struct store_part { // the state of one partition
     struct handle_list rows;
     uint32_t live; // number of rows in memory
     uint32_t cold; // number of rows on disk only
+    bool overdue;  // rows beyond the budget could not be removed: store_take_overdue
     uint32_t day;
     // The global step when the partition was loaded or moved here; see store_time.
     uint64_t step;
@@ -126,6 +127,7 @@ struct store {
 
     // The accessor's functions of the lifecycle; never NULL.
     const struct life_class *life;
+    bool overdue;               // a partition is overdue
     bool lives;                 // pushes have statistics, or rows have extra rows
     bool begins_whole;          // new rows get their extra row when they are made
     struct entry_options entry; // options of the entry policy, with the table's seed
@@ -386,6 +388,7 @@ static inline struct life_time store_admin_time(const struct store *s, uint32_t 
 }
 // Counts a row that a shrink removes under the reason for its removal.
 void store_count_evicted(struct store *s, const float *row, struct life_time t);
+// Removes rows beyond the budget. Returns 0, or TUG_ENOMEM; then the partition is overdue.
 int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 // Returns how many rows a partition with `live` rows must remove to keep its budget.
 uint32_t store_over_budget(const struct store *s, uint32_t live);

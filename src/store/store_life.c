@@ -424,15 +424,33 @@ uint32_t store_over_budget(const struct store *s, uint32_t live)
     return live - (stay > 0 ? stay : 1);
 }
 
-int store_keep_budget(struct store *s, uint32_t p, struct err *e)
+static int remove_some(struct store *s, uint32_t p, uint32_t go, struct err *e)
 {
-    uint32_t go = store_over_budget(s, s->parts[p].live);
-    if (go == 0)
-        return 0;
     if (store_live_rows(s, p, &s->walk) != 0 || sort_out(s, go, store_time(s, p)) != 0)
         return err_nomem(e, "keeping a table's budget");
     TRY(store_touch(s, p, s->walk.at, go, e));
     TRY(store_remove_rows(s, p, s->walk.at, go, e));
     s->stats.evicted_budget += go;
     return 0;
+}
+
+int store_keep_budget(struct store *s, uint32_t p, struct err *e)
+{
+    uint32_t go = store_over_budget(s, s->parts[p].live);
+    int rc = go > 0 ? remove_some(s, p, go, e) : 0;
+    if (rc != 0)
+        s->overdue = s->parts[p].overdue = true;
+    return rc;
+}
+
+bool store_take_overdue(struct store *s, uint32_t *ret_p)
+{
+    for (uint32_t p = 0; s->overdue && p < s->n_parts; p++)
+        if (s->parts[p].overdue) {
+            s->parts[p].overdue = false;
+            *ret_p = p;
+            return true;
+        }
+    s->overdue = false;
+    return false;
 }

@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/compare.h"
 #include "server/chain/chain.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
 #define AGAIN_NS (SECOND_NS / 4) // pause before a report is repeated
@@ -94,6 +95,21 @@ void leave_space(struct shard *s, enum wire_space space, const struct err *why)
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
         if (is_followed(&s->chain->of[space][p], roles_of(&s->roles, space, p)))
             leave_because(s, space, p, &full);
+}
+
+// Other members have removed the rows beyond a budget that this shard could not remove. So it
+// leaves these chains.
+static void look_at_budgets(struct shard *s)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        const struct shard_table *t = s->tables[i];
+        uint32_t p;
+        struct err why;
+        while (t != NULL && store_take_overdue(t->store, &p)) {
+            (void)err_nomem(&why, "keeping a table's budget");
+            leave_because(s, t->spec.space, p, &why);
+        }
+    }
 }
 
 // Reports the chains that this shard must leave, and counts them again: it may have left
@@ -204,6 +220,7 @@ static void look_at_leases(struct shard *s, struct buf *places)
 void leave_send(struct shard *s)
 {
     struct chain *c = s->chain;
+    look_at_budgets(s);
     if (s->now < c->leave_at)
         return;
     struct buf places = BUF_INIT(WIRE_SPAN_MAX);
