@@ -20,6 +20,7 @@ void roster_free(struct roster *r)
         mem_free(r->backups[space]);
     }
     mem_free(r->moves);
+    mem_free(r->unbacked);
     *r = (struct roster){0};
 }
 
@@ -34,14 +35,18 @@ static int roster_make_room(struct roster *ret)
 {
     ret->nodes = NULL;
     ret->moves = NULL;
+    ret->unbacked = NULL;
     memset(ret->owners, 0, sizeof(ret->owners));
     memset(ret->backups, 0, sizeof(ret->backups));
     if (ret->n_nodes > 0)
         ret->nodes = mem_array(ret->n_nodes, sizeof(*ret->nodes));
     if (ret->n_moves > 0)
         ret->moves = mem_array(ret->n_moves, sizeof(*ret->moves));
+    if (ret->n_unbacked > 0)
+        ret->unbacked = mem_array(ret->n_unbacked, sizeof(*ret->unbacked));
     bool missing = (ret->n_nodes > 0 && ret->nodes == NULL) ||
-                   (ret->n_moves > 0 && ret->moves == NULL);
+                   (ret->n_moves > 0 && ret->moves == NULL) ||
+                   (ret->n_unbacked > 0 && ret->unbacked == NULL);
     for (int space = 0; space < WIRE_SPACES && ret->epoch != 0; space++) {
         ret->owners[space] = mem_array(roster_partitions(ret), sizeof(uint32_t));
         missing |= ret->owners[space] == NULL;
@@ -54,6 +59,16 @@ static int roster_make_room(struct roster *ret)
         return 0;
     roster_free(ret);
     return TUG_ENOMEM;
+}
+
+static int put_unbacked(const struct roster *r, struct buf *to)
+{
+    for (uint32_t i = 0; i < r->n_unbacked; i++) {
+        const struct roster_unbacked *x = &r->unbacked[i];
+        struct wire_unbacked_table line = {x->table, (uint8_t)x->space, x->drops};
+        TRY(wire_put_unbacked_table(to, &line));
+    }
+    return 0;
 }
 
 int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
@@ -89,6 +104,8 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
                                  .fills = x->fills};
         TRY(wire_put_move(nodes, &line));
     }
+    size_t moves_end = nodes->len;
+    TRY(put_unbacked(r, nodes));
     for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
         TRY(buf_add(owners, r->owners[space], roster_partitions(r) * sizeof(uint32_t)));
     size_t owners_end = owners->len; // the backups are put behind the owners
@@ -106,7 +123,8 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
         .nodes = {nodes->data, nodes_end},
         .owners = {owners->data, owners_end},
         .backups = {owners->data + owners_end, owners->len - owners_end},
-        .moves = {nodes->data + nodes_end, (uint32_t)(nodes->len - nodes_end)},
+        .moves = {nodes->data + nodes_end, (uint32_t)(moves_end - nodes_end)},
+        .unbacked = {nodes->data + moves_end, (uint32_t)(nodes->len - moves_end)},
     };
     return 0;
 }
@@ -285,6 +303,45 @@ static int read_moves(struct roster *r, struct wire_text list, struct err *e)
     return 0;
 }
 
+static int count_unbacked(struct wire_text list, uint32_t *ret)
+{
+    struct wire_unbacked_table line;
+    int more;
+    for (*ret = 0; (more = wire_next_unbacked_table(&list, &line)) == 1;)
+        ++*ret;
+    return more;
+}
+
+static int read_unbacked(struct roster *r, struct wire_text list, struct err *e)
+{
+    for (uint32_t i = 0; i < r->n_unbacked; i++) {
+        struct wire_unbacked_table line;
+        struct roster_unbacked *x = &r->unbacked[i];
+        if (wire_next_unbacked_table(&list, &line) != 1 || line.table >= ROSTER_TABLES ||
+            line.space >= WIRE_SPACES || (i > 0 && line.table <= x[-1].table))
+            return err_set(e, TUG_EDATA,
+                           "unbacked table %u of the roster is inconsistent", i);
+        *x = (struct roster_unbacked){line.table, line.space, line.drops};
+    }
+    return 0;
+}
+
+const struct roster_unbacked *roster_unbacked_find(const struct roster *r, uint32_t table)
+{
+    for (uint32_t i = 0; i < r->n_unbacked; i++)
+        if (r->unbacked[i].table == table)
+            return &r->unbacked[i];
+    return NULL;
+}
+
+bool roster_keeps_primaries(const struct roster *r, enum wire_space space)
+{
+    for (uint32_t i = 0; i < r->n_unbacked; i++)
+        if (r->unbacked[i].space == space)
+            return true;
+    return false;
+}
+
 const struct roster_move *roster_move_of(const struct roster *r, enum wire_space space,
                                          uint32_t partition)
 {
@@ -337,6 +394,8 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
                        "the roster's list of nodes is cut short or too long");
     if (count_moves(m->moves, &r.n_moves) != 0)
         return err_set(e, TUG_EDATA, "the roster's list of moves is cut short");
+    if (count_unbacked(m->unbacked, &r.n_unbacked) != 0)
+        return err_set(e, TUG_EDATA, "the roster's list of unbacked tables is cut short");
     if (roster_make_room(&r) != 0)
         return err_nomem(e, "the roster");
     int rc = read_nodes(&r, lines, e);
@@ -346,6 +405,8 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
         rc = read_backups(&r, m->backups, e);
     if (rc == 0)
         rc = read_moves(&r, m->moves, e);
+    if (rc == 0)
+        rc = read_unbacked(&r, m->unbacked, e);
     if (rc == 0)
         *ret = r;
     else

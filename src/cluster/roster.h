@@ -54,6 +54,14 @@ struct roster_move {
     bool fills;
 };
 
+// A table of which only primaries have rows (MSG_UNBACKED).
+struct roster_unbacked {
+    uint32_t table;
+    enum wire_space space;
+    uint64_t drops;
+};
+enum { ROSTER_TABLES = 4096 }; // numbers of tables are smaller
+
 struct roster {
     // The version of the placement; 0 until all servers and workers for which the cluster
     // was made have joined.
@@ -76,6 +84,8 @@ struct roster {
     uint32_t *backups[WIRE_SPACES];
     struct roster_move *moves; // sorted by space and partition
     uint32_t n_moves;
+    struct roster_unbacked *unbacked; // sorted by table
+    uint32_t n_unbacked;
 };
 
 static inline uint32_t roster_partitions(const struct roster *r)
@@ -103,6 +113,12 @@ const struct roster_node *roster_find(const struct roster *r, uint32_t id);
 // Returns the move of a partition; NULL if it stays where it is.
 const struct roster_move *roster_move_of(const struct roster *r, enum wire_space space,
                                          uint32_t partition);
+
+// Returns the unbacked table with this number, or NULL.
+const struct roster_unbacked *roster_unbacked_find(const struct roster *r,
+                                                   uint32_t table);
+// Returns whether the space has an unbacked table, so that no primary of it may change.
+bool roster_keeps_primaries(const struct roster *r, enum wire_space space);
 
 // Returns a checksum of the owners of all partitions, which is not 0. The epoch must not be
 // 0.

@@ -20,6 +20,10 @@ static struct roster_node lines[] = {
     {.id = 9, .role = WIRE_WORKER, .alive = false, .session = 6, .pid = 77, .host = "b"},
     {.id = 10, .role = WIRE_SERVER, .alive = true, .rank = 1, .loop = 2, .process = 99},
 };
+static struct roster_unbacked unbacked[] = {
+    {.table = 3, .space = WIRE_SPACE_DENSE, .drops = 7},
+    {.table = 4095, .space = WIRE_SPACE_DENSE},
+};
 static uint32_t owners[WIRE_SPACES][PARTITIONS];
 static struct roster_move moves[] = {
     {.id = 4, .space = WIRE_SPACE_SPARSE, .partition = 2, .to = 8},
@@ -75,6 +79,8 @@ static struct roster example_of_chains(uint32_t replicas)
     r.moves = fills;
     r.n_moves = sizeof(fills) / sizeof(fills[0]);
     r.replicas = replicas;
+    r.unbacked = unbacked;
+    r.n_unbacked = sizeof(unbacked) / sizeof(unbacked[0]);
     memset(backups, 0, sizeof(backups));
     for (int space = 0; space < WIRE_SPACES; space++) {
         for (uint32_t p = 1; p < PARTITIONS; p++) {
@@ -118,6 +124,9 @@ static void check_equal(const struct roster *a, const struct roster *b)
         assert_int_equal(a->moves[i].to, b->moves[i].to);
         assert_int_equal(a->moves[i].fills, b->moves[i].fills);
     }
+    assert_int_equal(a->n_unbacked, b->n_unbacked);
+    for (uint32_t i = 0; i < a->n_unbacked; i++)
+        assert_same_struct(&a->unbacked[i], &b->unbacked[i]);
     for (int space = 0; space < WIRE_SPACES; space++) {
         if (b->epoch == 0)
             assert_null(a->owners[space]);
@@ -431,6 +440,39 @@ static void test_moves(void **state)
     free_bytes();
 }
 
+static void check_unbacked_refused(struct roster_unbacked x)
+{
+    struct roster_unbacked was = unbacked[1];
+    struct roster r = example_of_chains(3);
+    unbacked[1] = x;
+    struct msg_roster m = encode(&r);
+    check_refused(&m);
+    free_bytes();
+    unbacked[1] = was;
+}
+
+static void test_unbacked(void **state)
+{
+    (void)state;
+    struct roster r = example_of_chains(3);
+    assert_ptr_equal(roster_unbacked_find(&r, 4095), &unbacked[1]);
+    assert_null(roster_unbacked_find(&r, 4));
+    assert_true(roster_keeps_primaries(&r, WIRE_SPACE_DENSE));
+    assert_false(roster_keeps_primaries(&r, WIRE_SPACE_SPARSE));
+    struct roster_unbacked x = unbacked[1];
+    x.table = ROSTER_TABLES;
+    check_unbacked_refused(x);
+    x.table = 3; // twice
+    check_unbacked_refused(x);
+    x = unbacked[1];
+    x.space = WIRE_SPACES;
+    check_unbacked_refused(x);
+    struct msg_roster m = encode(&r), cut = m;
+    cut.unbacked.n--;
+    check_refused(&cut);
+    free_bytes();
+}
+
 // Asserts that the members of all chains of an accepted roster are different nodes.
 static void check_chains(const struct roster *r)
 {
@@ -525,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_lines_refused),
         cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_unbacked),
         cmocka_unit_test(test_bytes_at_random),
         cmocka_unit_test(test_find_and_name),
         cmocka_unit_test(test_partition),

@@ -141,6 +141,11 @@ static const struct table_setting settings[] = {
     {"cold-durable", "yes|no", "no",
      "use the cold tier again after a restart; no: it is a scratch copy",
      .kind = &setting_flag, AT(cold_durable)},
+    {"replicas", "N", "0",
+     "number of servers that have a row, on a cluster with replicas (--replicas): 1 or "
+     "the cluster's number (0); with 1, the death of a server with rows of the table "
+     "ends the run",
+     .kind = &setting_whole32, AT(replicas)},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
 

@@ -59,6 +59,9 @@ struct table_config {
     uint64_t hot_rows;
     char cold[CONFIG_PATH_MAX];
     bool cold_durable;
+    // On a cluster with replicas: 1: only the primary of a partition has its rows; 0: as many
+    // replicas as the cluster has.
+    uint32_t replicas;
 };
 
 // Returns whether pushed values are added to the key's row, and so never averaged.

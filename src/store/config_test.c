@@ -269,6 +269,7 @@ static void check_same(const struct table_config *x, const struct table_config *
     assert_true(same_bits(x->budget_floor, y->budget_floor));
     assert_true(x->hot_rows == y->hot_rows && x->cold_durable == y->cold_durable);
     assert_string_equal(x->cold, y->cold);
+    assert_int_equal(x->replicas, y->replicas);
 }
 
 static void round_trips(void **state)
@@ -301,7 +302,7 @@ static void all_settings(void **state)
     size_t n;
     const struct table_setting *s = table_settings(&n);
     struct table_config c = table_config_defaults();
-    assert_int_equal(n, 37);
+    assert_int_equal(n, 38);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(table_config_set(&c, s[i].name, s[i].fallback, NULL), 0);
         assert_true(strlen(s[i].help) > 10 && strlen(s[i].metavar) > 0);

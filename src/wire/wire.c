@@ -344,10 +344,17 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
 #define END(name) }
 #include "wire/messages.def"
 
-// Checks at compile time that no message has more parts than `struct parts` has places.
+// Checks at compile time that no message has more texts or spans than `struct parts` has
+// places for them.
+#define IS(type, part) _Generic(*(WIRE_TYPE_##type *)0, part : 1, default : 0)
 #define MESSAGE(NAME, name, id, ...) _Static_assert(0
 #define RECORD(NAME, name, about) _Static_assert(0
-#define FIELD(type, name, about) +(sizeof(WIRE_TYPE_##type) > sizeof(uint64_t))
+#define FIELD(type, name, about) +IS(type, struct wire_text)
+#define END(name) <= WIRE_SPANS_MAX, #name);
+#include "wire/messages.def"
+#define MESSAGE(NAME, name, id, ...) _Static_assert(0
+#define RECORD(NAME, name, about) _Static_assert(0
+#define FIELD(type, name, about) +IS(type, struct wire_span)
 #define END(name) <= WIRE_SPANS_MAX, #name);
 #include "wire/messages.def"
 

@@ -60,7 +60,8 @@ static void add_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32
 
 static void send_roster_to(struct replicas *w, van_link link)
 {
-    struct buf nodes = BUF_INIT(16 << 20), moves = BUF_INIT(1 << 14);
+    struct buf nodes = BUF_INIT(16 << 20), moves = BUF_INIT(1 << 14),
+               unbacked = BUF_INIT(1 << 14);
     uint32_t owners[WIRE_SPACES * REPLICAS_PARTITIONS];
     uint32_t backups[WIRE_SPACES * REPLICAS_PARTITIONS * CHAINS_MAX_REPLICAS] = {0};
     add_node(&nodes, 1, WIRE_SCHEDULER, 99, 1, true);
@@ -74,7 +75,10 @@ static void send_roster_to(struct replicas *w, van_link link)
     }
     if (w->fill.move != 0)
         assert_int_equal(wire_put_move(&moves, &w->fill), 0);
+    if (w->unbacked_exists)
+        assert_int_equal(wire_put_unbacked_table(&unbacked, &w->unbacked), 0);
     struct msg_roster m = {.moves = {moves.data, (uint32_t)moves.len},
+                           .unbacked = {unbacked.data, (uint32_t)unbacked.len},
                            .epoch = w->epoch,
                            .version = w->version,
                            .partition_bits = REPLICAS_BITS,
@@ -91,6 +95,7 @@ static void send_roster_to(struct replicas *w, van_link link)
     van_send(w->scheduler, link, MSG_ROSTER, 0, &m, NULL);
     buf_free(&nodes);
     buf_free(&moves);
+    buf_free(&unbacked);
 }
 
 void replicas_send_rosters(struct replicas *w)
@@ -99,6 +104,16 @@ void replicas_send_rosters(struct replicas *w)
     for (uint32_t i = 0; i < REPLICAS_SERVERS; i++)
         if (w->servers[i].link != 0)
             send_roster_to(w, w->servers[i].link);
+}
+
+static void take_unbacked(struct replicas *w, const struct msg_unbacked *m)
+{
+    w->unbacked_told++;
+    if (w->keeps_out)
+        return;
+    w->unbacked = (struct wire_unbacked_table){m->table, m->space, m->drops};
+    w->unbacked_exists = m->exists != 0;
+    replicas_send_rosters(w);
 }
 
 static void join(struct replicas *w, van_link link, const struct van_message *m)
@@ -133,6 +148,8 @@ static void scheduler_message(void *ctx, van_link link, struct van_message *m,
         w->out_chains = (uint32_t)(m->m->member_out.places.n / sizeof(uint64_t));
         w->out_code = m->m->member_out.code;
         wire_words(m->m->member_out.why, w->out_why, sizeof(w->out_why));
+    } else if (m->type == MSG_UNBACKED) {
+        take_unbacked(w, &m->m->unbacked);
     } else if (m->type == MSG_MOVE_SAYS) {
         struct msg_ok ok = {.value = WIRE_MOVE_GO_ON};
         if (m->m->move_says.move != w->fill.move)
@@ -402,6 +419,13 @@ void replicas_make_spec(struct replicas *w, enum config_mode mode, uint32_t widt
     c.accessor.dim = width;
     c.accessor.rule = rule_defaults(RULE_SUM);
     c.mode = mode;
+    OK(spec_make(&w->spec, REPLICAS_TABLE, &c, &ok_e));
+}
+
+void replicas_leave_out_backups(struct replicas *w)
+{
+    struct table_config c = w->spec.config;
+    c.replicas = 1;
     OK(spec_make(&w->spec, REPLICAS_TABLE, &c, &ok_e));
 }
 

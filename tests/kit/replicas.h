@@ -62,6 +62,11 @@ struct replicas {
     struct wire_move fill; // number 0: none
     bool arrived;          // the fill's target has reported the end
     bool interrupted;      // the target has reported that the fill was interrupted
+    // The unbacked table of the roster, if it exists, and the last message about it. While
+    // `keeps_out` is set, the roster stays without it.
+    struct wire_unbacked_table unbacked;
+    bool unbacked_exists, keeps_out;
+    uint32_t unbacked_told; // the number of such messages
     // The last report that a member must leave chains: the member, the number of chains,
     // and the reason; 0: none.
     uint32_t out, out_chains;
@@ -105,6 +110,8 @@ uint32_t replicas_id(uint32_t server); // node id
 // replicas_make_table to all that own a partition.
 void replicas_make_spec(struct replicas *w, enum config_mode mode, uint32_t width);
 void replicas_send_table(struct replicas *w, uint32_t server);
+// Only primaries are to have the rows of the next table.
+void replicas_leave_out_backups(struct replicas *w);
 void replicas_make_table(struct replicas *w);
 // Returns a push or a pull of these keys, which ascend. It is sent when time passes.
 struct replicas_op *replicas_add_op(struct replicas *w, bool pull, const uint32_t *keys,

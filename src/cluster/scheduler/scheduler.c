@@ -92,6 +92,7 @@ void scheduler_close(struct scheduler *s)
     scheduler_collected_free(s);
     mem_free(s->processes);
     scheduler_forgets_free(s);
+    mem_free(s->unbacked);
     explicit_bzero(s->o.session_key, sizeof(s->o.session_key));
     mem_free(s);
 }

@@ -236,6 +236,8 @@ int scheduler_chains_plan(struct scheduler *s, int space, struct chains_faults *
         rc = chains_plan(loops, list_loops(s, space, loops), s->moving.even, &present,
                          &wanted, ret);
     }
+    if (rc == 0 && scheduler_keeps_primaries(s, space))
+        scheduler_keep_primaries(s, space);
     if (rc == 0)
         scheduler_chains_order(s, space);
     mem_free(loops);
@@ -268,7 +270,8 @@ static bool settle(struct scheduler *s, int space, uint32_t partition)
     bool changed = false;
     for (uint32_t id; (id = scheduler_chain_leaves(s, space, partition)) != 0;
          changed = true) {
-        if (id == s->roster.owners[space][partition] && any_hold(s))
+        if (id == s->roster.owners[space][partition] &&
+            (any_hold(s) || scheduler_keeps_primaries(s, space)))
             break;
         scheduler_chain_take_out(s, space, partition, id);
     }
@@ -311,12 +314,21 @@ bool scheduler_is_member(const struct scheduler *s, const struct sched_node *n)
     return false;
 }
 
+// Returns whether rows of a partition are lost with this primary: it is the only member of the
+// chain, or a table has no backups.
+static bool is_lost_without(const struct scheduler *s, int space, uint32_t partition,
+                            uint32_t id)
+{
+    return roster_tail(&s->roster, (enum wire_space)space, partition) == id ||
+           scheduler_keeps_primaries(s, space);
+}
+
 bool scheduler_is_needed(const struct scheduler *s, const struct sched_node *n)
 {
     for (int space = 0; space < WIRE_SPACES && s->roster.epoch != 0; space++)
         for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
             if (s->roster.owners[space][p] == n->n.id &&
-                roster_tail(&s->roster, (enum wire_space)space, p) == n->n.id)
+                is_lost_without(s, space, p, n->n.id))
                 return true;
     return false;
 }
@@ -348,7 +360,7 @@ static void tell_promoted(struct scheduler *s, const struct sched_node *dead,
     scheduler_note(s, "placement", "scheduler", text);
 }
 
-// Removes a node from the chain of a partition, unless it is the only member. Returns
+// Removes a node from the chain of a partition, unless rows are lost with it. Returns
 // whether the node was a member.
 static bool lose(struct scheduler *s, int space, uint32_t partition, uint32_t id,
                  uint64_t *led)
@@ -357,8 +369,8 @@ static bool lose(struct scheduler *s, int space, uint32_t partition, uint32_t id
     bool leads = r->owners[space][partition] == id;
     if (!roster_is_member(r, (enum wire_space)space, partition, id))
         return false;
-    if (leads && roster_tail(r, (enum wire_space)space, partition) == id)
-        return true; // the partition is lost, and the run ends
+    if (leads && is_lost_without(s, space, partition, id))
+        return true; // rows are lost, and the run ends
     scheduler_chain_take_out(s, space, partition, id);
     const struct sched_node *first = scheduler_node_of(s, r->owners[space][partition]);
     if (leads && led != NULL)

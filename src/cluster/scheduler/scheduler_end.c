@@ -103,12 +103,12 @@ static void after_worker(struct scheduler *s)
         scheduler_end(s, 0, "");
 }
 
-// Writes the partitions of a node as "12-40, 77", as many as fit.
+// Writes the partitions of a space that a node leads as "12-40, 77", as many as fit.
 static void list_partitions(const struct scheduler *s, const struct sched_node *n,
-                            char *to, size_t cap)
+                            int space, char *to, size_t cap)
 {
     uint32_t partitions = roster_partitions(&s->roster);
-    const uint32_t *owners = s->roster.owners[WIRE_SPACE_SPARSE];
+    const uint32_t *owners = s->roster.owners[space];
     size_t at = 0;
     to[0] = 0;
     for (uint32_t p = 0, end; p < partitions; p = end + 1) {
@@ -129,10 +129,48 @@ static void list_partitions(const struct scheduler *s, const struct sched_node *
     }
 }
 
+// Returns whether the node is the only member of a chain.
+static bool is_alone(const struct scheduler *s, const struct sched_node *n)
+{
+    for (int space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
+            if (s->roster.owners[space][p] == n->n.id &&
+                roster_tail(&s->roster, (enum wire_space)space, p) == n->n.id)
+                return true;
+    return false;
+}
+
+// Ends the run: other members have the node's partitions, but not the rows of some tables.
+static void tables_lost(struct scheduler *s, const struct sched_node *n)
+{
+    char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], tables[PARTITIONS_NAMED];
+    char why[ERR_TEXT_MAX];
+    int at = snprintf(why, sizeof(why), "%s was lost with ", scheduler_name(n, name));
+    const char *before = "";
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        list_partitions(s, n, space, list, sizeof(list));
+        if (list[0] == '\0' || !scheduler_keeps_primaries(s, space))
+            continue;
+        scheduler_unbacked_names(s, space, tables, sizeof(tables));
+        at += snprintf(why + at, sizeof(why) - (size_t)at,
+                       "%spartitions %s of %u of table %s", before, list,
+                       roster_partitions(&s->roster), tables);
+        before = " and ";
+    }
+    snprintf(why + at, sizeof(why) - (size_t)at,
+             ", which have no other replica (replicas = 1); --resume continues from the "
+             "last save, if there is one");
+    scheduler_end(s, TUG_EIO, why);
+}
+
 static void server_lost(struct scheduler *s, const struct sched_node *n)
 {
     char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], why[ERR_TEXT_MAX];
-    list_partitions(s, n, list, sizeof(list));
+    if (!is_alone(s, n)) {
+        tables_lost(s, n);
+        return;
+    }
+    list_partitions(s, n, WIRE_SPACE_SPARSE, list, sizeof(list));
     snprintf(why, sizeof(why),
              "%s was lost with partitions %s of %u, which have no %sreplica; --resume "
              "continues from the last save, if there is one",
@@ -200,11 +238,16 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     if (p->role == WIRE_WORKER && others_work(s, process))
         return true;
     s->asked = true;
-    char who[32];
+    char who[32], because[128] = "";
+    const struct unbacked *x = scheduler_unbacked_led(s, process);
     snprintf(who, sizeof(who), "%s %u", p->role == WIRE_SERVER ? "server" : "worker",
              p->rank);
-    scheduler_say(s, "%s was asked to end: the whole run ends as if it were interrupted",
-                  who);
+    if (x != NULL)
+        snprintf(because, sizeof(because), ", because table '%s' has one replica",
+                 x->name);
+    scheduler_say(s,
+                  "%s was asked to end: the whole run ends as if it were interrupted%s",
+                  who, because);
     scheduler_note(s, "stop", who,
                    "it was asked to end: the whole run ends as if it were interrupted");
     return false;

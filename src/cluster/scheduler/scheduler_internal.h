@@ -214,6 +214,15 @@ struct forgets {
     uint32_t n_changed, cap_changed;
 };
 
+// An unbacked table (scheduler_unbacked.c), or the last one that had this number.
+struct unbacked {
+    uint32_t table;
+    enum wire_space space;
+    uint64_t drops; // how often the number was dropped
+    bool exists;
+    char name[64];
+};
+
 // The workers that take part in a save: those in the roster of version `roster`, with
 // sessions up to `newest`, and the session of the driver.
 struct cut_of {
@@ -279,6 +288,8 @@ struct scheduler {
     bool broken;           // servers have died, so that some partitions have no owner
 
     struct moving moving;
+    struct unbacked *unbacked;
+    uint32_t n_unbacked, cap_unbacked;
 
     struct group groups[SCHEDULER_GROUPS];
     struct collected collected;
@@ -505,6 +516,21 @@ void scheduler_chain_take_out(struct scheduler *s, int space, uint32_t partition
                               uint32_t id);
 // Begins an epoch, because chains have changed.
 void scheduler_chains_begin_epoch(struct scheduler *s);
+
+// Defined in scheduler_unbacked.c, for tables of which only primaries have rows:
+
+// Returns whether no partition of the space may get another primary.
+bool scheduler_keeps_primaries(const struct scheduler *s, int space);
+// Lets the primaries lead the planned chains of the space.
+void scheduler_keep_primaries(struct scheduler *s, int space);
+// Returns an unbacked table of which a process leads partitions; NULL if there is none.
+const struct unbacked *scheduler_unbacked_led(const struct scheduler *s,
+                                              uint32_t process);
+// Writes the names of the unbacked tables of a space, as many as fit: "'a', 'b'".
+void scheduler_unbacked_names(const struct scheduler *s, int space, char *to, size_t cap);
+// Lists the tables for the roster; there is room for s->n_unbacked. Returns their number.
+uint32_t scheduler_unbacked_list(const struct scheduler *s, struct roster_unbacked *ret);
+bool scheduler_unbacked_make(struct scheduler *s, uint32_t i); // struct kind
 
 // Defined in scheduler_members_out.c, for members of chains that cannot follow:
 

@@ -28,6 +28,7 @@ enum row_kind {
     ROW_COLLECTED = 9,
     ROW_FORGETS = 10,
     ROW_BACKUPS = 11,
+    ROW_UNBACKED = 12,
     ROW_KINDS,
     ROW_LEASES = 32, // plus a value of enum leases_row
 };

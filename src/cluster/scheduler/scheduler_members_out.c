@@ -23,14 +23,24 @@ enum { AGAIN_DOUBLES = 4 };
 // A member that has stayed for so long begins with the first pause again.
 #define OUTS_NS (3600 * SECOND_NS)
 
+// Returns whether the primary of a partition can leave its chain: another member can lead it,
+// and no table's rows would be lost.
+static bool has_heir(const struct scheduler *s, enum wire_space space, uint32_t partition)
+{
+    uint32_t primary = s->roster.owners[space][partition];
+    return roster_next(&s->roster, space, partition, primary) != 0 &&
+           !scheduler_keeps_primaries(s, space);
+}
+
 // Returns whether the node is a member of the chain and can leave it: the reporter is the
 // node itself, the member before it, or the primary, which needs its lease; or the node leads
 // the chain, reports this itself, and another member can lead the chain.
-static bool may_leave(const struct roster *r, enum wire_space space, uint32_t partition,
-                      uint32_t node, uint32_t reporter)
+static bool may_leave(const struct scheduler *s, enum wire_space space,
+                      uint32_t partition, uint32_t node, uint32_t reporter)
 {
+    const struct roster *r = &s->roster;
     if (r->owners[space][partition] == node)
-        return reporter == node && roster_next(r, space, partition, node) != 0;
+        return reporter == node && has_heir(s, space, partition);
     return roster_is_member(r, space, partition, node) &&
            (reporter == node || r->owners[space][partition] == reporter ||
             roster_previous(r, space, partition, node) == reporter);
@@ -54,7 +64,7 @@ static void note_report(struct scheduler *s, uint64_t place, uint32_t reporter,
     if (space >= WIRE_SPACES || partition >= roster_partitions(&s->roster))
         return;
     struct retry *r = &s->moving.retries[space][partition];
-    if (!may_leave(&s->roster, of, (uint32_t)partition, m->node, reporter)) {
+    if (!may_leave(s, of, (uint32_t)partition, m->node, reporter)) {
         scheduler_fill_stop(s, of, (uint32_t)partition, reporter, m->node, why);
         return;
     }
@@ -125,8 +135,7 @@ static uint32_t take_out_reported(struct scheduler *s, int space, uint32_t parti
     // A member that has become the primary since the report stays.
     if ((id == primary->n.id && !r->out_leads) ||
         !roster_is_member(&s->roster, (enum wire_space)space, partition, id) ||
-        (id == primary->n.id &&
-         roster_next(&s->roster, (enum wire_space)space, partition, id) == 0))
+        (id == primary->n.id && !has_heir(s, (enum wire_space)space, partition)))
         return 0;
     scheduler_chain_take_out(s, space, partition, id);
     scheduler_move_stop(s, (enum wire_space)space, partition);

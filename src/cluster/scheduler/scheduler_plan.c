@@ -187,6 +187,8 @@ bool scheduler_can_drain(const struct scheduler *s, uint32_t process)
         if (has_nodes(p) && p->fixed)
             return false;
     }
+    if (scheduler_unbacked_led(s, process) != NULL)
+        return false;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         const struct process *p = &s->processes[i];
         if (i != process && has_nodes(p) && p->placed && !p->draining)
@@ -226,6 +228,11 @@ static const char *drain_fault(struct scheduler *s, const struct sched_node *n,
                  "%s cannot be drained: handlers of the servers' own program hold state "
                  "that does not move",
                  name);
+    else if (m->back == 0 && scheduler_unbacked_led(s, n->process) != NULL)
+        snprintf(to, ERR_TEXT_MAX,
+                 "%s cannot be drained: only it has the rows of its partitions of table "
+                 "'%s', which has one replica; drop the table first",
+                 name, scheduler_unbacked_led(s, n->process)->name);
     else if (m->back == 0 && !scheduler_can_drain(s, n->process))
         snprintf(to, ERR_TEXT_MAX,
                  "%s cannot be drained: no other server can take its partitions; start "

@@ -57,9 +57,11 @@ int scheduler_list(struct scheduler *s)
 {
     struct roster_node *list = mem_array(s->n_nodes + 1, sizeof(*list));
     struct roster_move *moves = mem_array(s->moving.n + 1, sizeof(*moves));
-    if (list == NULL || moves == NULL) {
+    struct roster_unbacked *unbacked = mem_array(s->n_unbacked + 1, sizeof(*unbacked));
+    if (list == NULL || moves == NULL || unbacked == NULL) {
         mem_free(list);
         mem_free(moves);
+        mem_free(unbacked);
         return TUG_ENOMEM;
     }
     uint32_t n = 0;
@@ -80,6 +82,9 @@ int scheduler_list(struct scheduler *s)
     mem_free(s->roster.moves);
     s->roster.moves = moves;
     s->roster.n_moves = list_moves(s, moves);
+    mem_free(s->roster.unbacked);
+    s->roster.unbacked = unbacked;
+    s->roster.n_unbacked = scheduler_unbacked_list(s, unbacked);
     s->roster.version++;
     s->roster.newest = s->session;
     s->listed_at = s->now;

@@ -285,6 +285,22 @@ static uint32_t forgets(const struct scheduler *s)
     return s->forgets.n;
 }
 
+static void row_unbacked(struct row *r, struct scheduler *s, uint32_t i)
+{
+    struct unbacked *x = &s->unbacked[i];
+    ROW_NUMBER(r, x->table);
+    ROW_NUMBER(r, x->space);
+    ROW_NUMBER(r, x->drops);
+    ROW_NUMBER(r, x->exists);
+    row_text(r, x->name, sizeof(x->name));
+    r->bad |= x->table >= ROSTER_TABLES || x->space >= WIRE_SPACES;
+}
+
+static uint32_t unbacked(const struct scheduler *s)
+{
+    return s->n_unbacked;
+}
+
 // The functions that write and read a kind of row: `only` if the kind has a single row,
 // else `each`.
 struct kind {
@@ -328,6 +344,10 @@ static const struct kind kinds[ROW_KINDS] = {
                      .count = spaces_with_backups,
                      .make = is_space,
                      .bug = WITHOUT_ROW_OWNERS},
+    [ROW_UNBACKED] = {.each = row_unbacked,
+                      .count = unbacked,
+                      .make = scheduler_unbacked_make,
+                      .bug = WITHOUT_ROW_OWNERS},
 };
 
 enum bug scheduler_row_bug(uint32_t kind)

@@ -49,12 +49,13 @@ int chain_reserve_part(struct shard *s, const struct shard_table *t, const struc
     struct channel_record one = {.n_places = 1,
                                  .n_common = sizeof(struct part_common),
                                  .each = {sizeof(uint64_t), value_bytes(t)}};
-    one.n_items = k->n;
+    one.n_items = t->unbacked ? 0 : k->n;
     TRY(notes_check(&one, e));
     places_clear(s);
     for (uint32_t p = 0, run = 0; p >> s->bits == 0; p++) {
         bool has = run < k->n_runs && k->runs[run].partition == p;
-        one.n_items = has ? k->runs[run + 1].begin - k->runs[run].begin : 0;
+        one.n_items = has && !t->unbacked ? k->runs[run + 1].begin - k->runs[run].begin
+                                          : 0;
         run += has;
         if (takes(t, p))
             places_want(s, t->spec.space, p, &one);
@@ -78,7 +79,9 @@ static void append_places(struct shard *s, const struct shard_table *t,
 {
     for (uint32_t p = 0, run = 0; p >> s->bits == 0; p++) {
         bool has = run < c->n_runs && c->runs[run].partition == p;
-        uint32_t begin = c->runs[run].begin, n = has ? c->runs[run + 1].begin - begin : 0;
+        uint32_t begin = c->runs[run].begin, n = 0;
+        if (has && !t->unbacked)
+            n = c->runs[run + 1].begin - begin;
         run += has;
         if (!takes(t, p)) {
             if (has)

@@ -33,7 +33,7 @@ int chain_open(struct shard *s, const struct roster *r)
     c->left = mem_array(n, sizeof(*c->left));
     c->pushed = c->has_row = c->acks = BUF_INIT(SIZE_MAX / 2);
     c->max_published = WIRE_SPAN_MAX / sizeof(uint64_t);
-    c->follow_at = c->leased_until = c->leave_at = VAN_NEVER;
+    c->follow_at = c->leased_until = c->leave_at = c->tell_at = VAN_NEVER;
     gate_open(&c->gate, s->o.budget);
     s->chain = c;
     if (c->of[0] == NULL || c->notes == NULL || c->routes == NULL || c->runs == NULL ||
@@ -321,6 +321,7 @@ void chain_follow(struct shard *s, const struct roster *r)
     c->epoch = rc >= 0 ? r->epoch : c->epoch;
     c->follow_at = rc < 0 || !left ? s->now + RETRY_NS : VAN_NEVER;
     inlets_again(s);
+    unbacked_look(s);
     pending_wake(s, WANTS_MEMBER);
 }
 
@@ -415,10 +416,12 @@ uint64_t chain_tick(struct shard *s)
     inlets_send(s);
     read_leases_send(s);
     leave_send(s);
+    unbacked_send(s);
     gate_send(&s->chain->gate, s->van, is_done, s);
     uint64_t next = clock_earlier(outlets_tick(s), inlets_tick(s));
     next = clock_earlier(next, read_leases_tick(s));
     next = clock_earlier(next, s->chain->leave_at);
+    next = clock_earlier(next, s->chain->tell_at);
     return clock_earlier(next, s->chain->follow_at);
 }
 
@@ -426,14 +429,22 @@ uint64_t chain_tick(struct shard *s)
 
 int chain_check_table(const struct shard *s, const struct table_spec *spec, struct err *e)
 {
-    if (s->chain == NULL || !spec->config.cold_durable)
+    uint32_t replicas = member_roster(s->member)->replicas;
+    const struct table_config *c = &spec->config;
+    if (c->replicas > 1 && c->replicas != replicas)
+        return err_set(e, TUG_EUSAGE,
+                       "table '%s' cannot have %u replicas: partitions of this cluster "
+                       "have %u (--replicas); give the table 1%s, or leave replicas out",
+                       c->name, c->replicas, replicas,
+                       replicas > 1 ? " or the cluster's number" : "");
+    if (s->chain == NULL || !c->cold_durable)
         return 0;
     return err_set(
         e, TUG_EUSAGE,
         "table '%s' cannot have the setting cold-durable, because partitions "
         "have %u replicas: rows on disk would be from different moments; leave "
         "cold-durable out",
-        spec->config.name, member_roster(s->member)->replicas);
+        c->name, replicas);
 }
 
 void chain_is_about(struct shard *s, enum chain_about about, enum wire_space space,

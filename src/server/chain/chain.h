@@ -190,6 +190,7 @@ struct chain {
     struct err unfit_why;
     uint64_t leave_at;    // time of the next report of leave.c
     uint64_t loads_until; // other members may load rows until then
+    uint64_t tell_at;     // time of the next look of unbacked_send
     // The number of times that each table was dropped. Records of tables and drops have
     // this number, because they may come late, and over several channels.
     uint64_t drops[SPEC_MAX_TABLES];
@@ -220,8 +221,8 @@ enum outcome chain_is_about_all(struct shard *s);
 // sent at once. Takes over the memory of `release`, or refuses the request.
 bool chain_holds(struct shard *s, const struct shard_request *q, uint16_t type,
                  const void *msg, const struct van_release *release, uint64_t bytes);
-// Refuses a table that is not possible if there are replicas: one that finds its rows on
-// disk again after a restart.
+// Refuses a table with a number of replicas that is not possible, and one that finds its rows
+// on disk again after a restart if there are replicas.
 int chain_check_table(const struct shard *s, const struct table_spec *spec,
                       struct err *e);
 
@@ -305,6 +306,19 @@ int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct er
 // if this shard still has such a table.
 int chain_get_drops(const struct shard *s, struct buf *to);
 int chain_take_drops(struct shard *s, struct stream *x, struct err *e);
+
+// Defined in unbacked.c:
+
+// Returns whether only primaries have the rows of a table with this spec.
+bool unbacked_is(const struct shard *s, const struct table_spec *spec);
+// Returns whether a client may make the table now. The scheduler must know an unbacked table
+// before it has rows. If it does not, the request waits for a newer roster.
+bool unbacked_may_make(struct shard *s, const struct msg_table *m);
+// Returns the same for the table into which an operation copies rows.
+bool unbacked_may_copy(struct shard *s, const struct msg_table_do *m);
+// Looks soon whether the scheduler knows of all drops of unbacked tables.
+void unbacked_look(struct shard *s);
+void unbacked_send(struct shard *s);
 
 // Defined in load_records.c:
 

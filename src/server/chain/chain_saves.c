@@ -46,6 +46,12 @@ struct published {
     uint64_t table, checksum;
 };
 
+// Returns whether records of saves of this table name the rows that count as published.
+static bool has_content(const struct shard_table *t)
+{
+    return t->spec.config.deltas && !t->unbacked;
+}
+
 // Returns whether a record of a save has as many keys as it can have, so that n more ones of a
 // partition go into another record.
 static bool is_full(const struct shard *s, const struct channel_record *r, size_t n)
@@ -77,7 +83,7 @@ int chain_reserve_published(struct shard *s, const struct shard_table *t, struct
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
         if (!chain_leads(s, t->spec.space, p))
             continue;
-        size_t n = t->spec.config.deltas ? cut_published_most(t->store, p) : 0;
+        size_t n = has_content(t) ? cut_published_most(t->store, p) : 0;
         n /= sizeof(uint64_t);
         if (n > s->chain->max_published)
             n += sizeof(too_much) / sizeof(uint64_t);
@@ -120,7 +126,7 @@ void chain_note_published(struct shard *s, const struct shard_table *t, uint64_t
         size_t begin = content->len;
         if (!chain_leads(s, t->spec.space, p))
             continue;
-        if (t->spec.config.deltas) {
+        if (has_content(t)) {
             int rc = cut_get_published(t->store, p, content);
             assert(rc == 0); // chain_reserve_published has made room
             (void)rc;
@@ -170,7 +176,7 @@ int records_apply_published(struct shard *s, const struct channel_record *r,
         if (*ret_n > 0 && records_pause(s, t, begun))
             return TUG_EIO;
         moves_break_copy(s, r->space, p, "a save ended");
-        if (t->spec.config.deltas)
+        if (has_content(t))
             TRY(cut_put_published(t->store, p, content, r->places[i].n * sizeof(uint64_t),
                                   e));
         store_set_backup_published_by(t->store, p, x.checksum);

@@ -66,9 +66,11 @@ static size_t n_places(const struct shard *s)
 }
 
 // Returns whether this shard leads the partition, and another member can lead it instead.
-static bool is_followed(const struct chain_place *p, enum moves_role role)
+static bool is_followed(const struct shard *s, enum wire_space space, uint32_t partition)
 {
-    return role == ROLE_HERE && p->next != NULL;
+    return roles_of(&s->roles, space, partition) == ROLE_HERE &&
+           s->chain->of[space][partition].next != NULL &&
+           !roster_keeps_primaries(member_roster(s->member), space);
 }
 
 bool leave_led(struct shard *s, const struct err *why)
@@ -77,10 +79,8 @@ bool leave_led(struct shard *s, const struct err *why)
     bool all = true;
     if (c->about != ABOUT_KEYS)
         return false;
-    for (uint32_t i = 0; i < c->keys->n_runs && all; i++) {
-        uint32_t p = c->keys->runs[i].partition;
-        all = is_followed(&c->of[c->space][p], roles_of(&s->roles, c->space, p));
-    }
+    for (uint32_t i = 0; i < c->keys->n_runs && all; i++)
+        all = is_followed(s, c->space, c->keys->runs[i].partition);
     struct err full = *why;
     full.code = TUG_ENOMEM; // another loop is to be filled
     for (uint32_t i = 0; all && i < c->keys->n_runs; i++)
@@ -93,7 +93,7 @@ void leave_space(struct shard *s, enum wire_space space, const struct err *why)
     struct err full = *why;
     full.code = TUG_ENOMEM;
     for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
-        if (is_followed(&s->chain->of[space][p], roles_of(&s->roles, space, p)))
+        if (is_followed(s, space, p))
             leave_because(s, space, p, &full);
 }
 
@@ -122,8 +122,9 @@ static void say_unfit(struct shard *s, struct buf *places)
     for (size_t i = 0; i < n_places(s); i++) {
         struct chain_place *p = &c->of[0][i];
         enum wire_space space = (enum wire_space)(i >> s->bits);
-        enum moves_role role = roles_of(&s->roles, space, (uint32_t)i & mask);
-        p->unfit = p->unfit && (role == ROLE_BACKUP || is_followed(p, role));
+        uint32_t partition = (uint32_t)i & mask;
+        p->unfit = p->unfit && (roles_of(&s->roles, space, partition) == ROLE_BACKUP ||
+                                is_followed(s, space, partition));
         c->n_unfit += p->unfit;
         if (p->unfit)
             (void)add(s, p, places);

@@ -114,7 +114,8 @@ static int follow(struct shard *s, struct shard_table *t, const struct load_reco
     }
     TRY(chain_learn_operation(s, t->spec.space, x->session, x->number, x->low, &parts,
                               e));
-    TRY(loads_some(s, t, from, list, n, &changed, e));
+    if (!t->unbacked)
+        TRY(loads_some(s, t, from, list, n, &changed, e));
     for (uint32_t i = 0; i < n && parts != NULL; i++)
         parts[list[i]] = store_rows_of(t->store, list[i]);
     return 0;

@@ -128,6 +128,34 @@ static void test_load(void **state)
     roots_close(roots);
 }
 
+// The backups of an unbacked table load no rows.
+static void test_unbacked_load(void **state)
+{
+    (void)state;
+    struct roots *roots;
+    const struct roots_options o = {.save = files_dir};
+    OK(roots_open(&roots, &o, &ok_e));
+    const struct shard_options options = {.roots = roots};
+    struct replicas *w = replicas_open(1, 2, 2, SPREAD, &options);
+    replicas_leave_out_backups(w);
+    replicas_make_table(w);
+    const char *path = write_save(w, "unbacked");
+    loads++;
+    for (uint32_t i = 0; i < SPREAD; i++)
+        send_load(w, i, path, checksum_of(path));
+    REPLICAS_UNTIL(w, w->others == SPREAD);
+    replicas_run(w, SECOND_NS);
+    for (uint32_t k = 0; k < REPLICAS_KEYS; k++)
+        for (uint32_t i = 0; i < MEMBERS; i++) {
+            uint32_t p = roster_partition(REPLICAS_BITS, w->spec.space, w->keys[k]);
+            float expect = i == p % SPREAD ? VALUE : 0;
+            assert_true(replicas_value(w, i, k) == expect); // NOLINT: exact
+        }
+    assert_int_equal(w->out, 0);
+    replicas_close(w);
+    roots_close(roots);
+}
+
 // A save that is damaged in the middle leaves a primary's partitions of the table empty, and
 // the backup leaves their chains. Another checksum changes nothing.
 static void test_bad_load(void **state)
@@ -194,9 +222,8 @@ static void test_long_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load),
-        cmocka_unit_test(test_bad_load),
-        cmocka_unit_test(test_unreadable_at_backup),
+        cmocka_unit_test(test_load),      cmocka_unit_test(test_unbacked_load),
+        cmocka_unit_test(test_bad_load),  cmocka_unit_test(test_unreadable_at_backup),
         cmocka_unit_test(test_long_load),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

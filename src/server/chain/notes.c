@@ -48,7 +48,7 @@ int chain_reserve(struct shard *s, const struct shard_table *t, const struct key
     struct channel_record one = {.n_places = 1,
                                  .n_common = RECORDS_PUSH_COMMON,
                                  .each = {sizeof(uint64_t), v->width * sizeof(float)}};
-    one.n_items = k->n;
+    one.n_items = t->unbacked ? 0 : k->n;
     TRY(notes_check(&one, e));
     if (store_admits(t->store, STORE_GRADIENT)) {
         one.each[2] = 1;
@@ -57,7 +57,7 @@ int chain_reserve(struct shard *s, const struct shard_table *t, const struct key
     }
     places_clear(s);
     for (uint32_t i = 0; i < k->n_runs; i++) {
-        one.n_items = k->runs[i + 1].begin - k->runs[i].begin;
+        one.n_items = t->unbacked ? 0 : k->runs[i + 1].begin - k->runs[i].begin;
         places_want(s, t->spec.space, k->runs[i].partition, &one);
     }
     return places_reserve(s) == 0 ? 0
@@ -66,7 +66,8 @@ int chain_reserve(struct shard *s, const struct shard_table *t, const struct key
 
 uint8_t *chain_has_row(struct shard *s, const struct shard_table *t, enum store_op op)
 {
-    return store_admits(t->store, op) ? (uint8_t *)s->chain->has_row.data : NULL;
+    return store_admits(t->store, op) && !t->unbacked ? (uint8_t *)s->chain->has_row.data
+                                                      : NULL;
 }
 
 void chain_note(struct shard *s, const struct shard_table *t, const struct keys *k,
@@ -77,7 +78,8 @@ void chain_note(struct shard *s, const struct shard_table *t, const struct keys 
     struct channel_record r = notes_begin(s, RECORD_PUSH, t->spec.space);
     uint32_t begin = k->runs[first].begin;
     for (uint32_t i = first; i < k->n_runs && k->runs[i].begin - begin < n; i++)
-        notes_place(s, &r, k->runs[i].partition, k->runs[i + 1].begin - k->runs[i].begin);
+        notes_place(s, &r, k->runs[i].partition,
+                    t->unbacked ? 0 : k->runs[i + 1].begin - k->runs[i].begin);
     records_write_push(t, m, p, common);
     r.common = common;
     r.n_common = sizeof(common);

@@ -209,6 +209,7 @@ static int note_drop(struct shard *s, const struct operation_record *x, struct e
     if (t != NULL)
         chain_note_places(s, RECORD_OPERATION, t->spec.space, NULL, 0, x, sizeof(*x));
     s->chain->drops[x->table] = x->clock;
+    unbacked_look(s);
     return 0;
 }
 

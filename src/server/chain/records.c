@@ -129,22 +129,24 @@ static int apply_push(struct shard *s, const struct channel_record *r, uint32_t 
     struct record_notes notes;
     struct keys k;
     const float *values = (const void *)r->items[1];
-    size_t done;
+    size_t done = 0;
     if (r->n_common != RECORDS_PUSH_COMMON)
         return stream_damaged(e);
     memcpy(&notes, r->common, sizeof(notes));
     TRY(partition_read_head(s, r->space, r->common + sizeof(notes), &push, e));
     if (r->n_items > KEYS_MAX || r->each[0] != sizeof(*k.key) ||
         r->each[1] != push.width * sizeof(*values) ||
-        r->each[2] != store_admits(push.t->store, push.p.op))
+        r->each[2] != (store_admits(push.t->store, push.p.op) && !push.t->unbacked) ||
+        (push.t->unbacked && r->n_items != 0))
         return stream_damaged(e);
     push.p.follows = r->each[2] != 0;
     if (push.p.follows)
         push.p.has_row = (uint8_t *)r->items[2]; // is only read
-    if (!make_runs(s, r, &k))
+    if (!make_runs(s, r, &k) && !push.t->unbacked)
         TRY(gather(s, r, &k, &values, &push.p, e));
     TRY(records_begin_note(s, s->applied, r->space, &notes, &known, e));
-    int rc = partition_put_keys(s, &push, &k, values, &done, e);
+    // The record of an unbacked table has no keys; all its runs are empty.
+    int rc = push.t->unbacked ? 0 : partition_put_keys(s, &push, &k, values, &done, e);
     uint32_t n = 0;
     for (; n < k.n_runs && k.runs[n + 1].begin <= done; n++)
         retries_note(&known, k.runs[n].partition);

@@ -36,7 +36,7 @@ static int get_part(const struct shard_table *t, uint32_t partition,
     const struct contribution *c = p->what;
     size_t width = t->spec.accessor.push_width;
     uint32_t run = contribution_run(c, partition);
-    bool has = run < c->n_runs;
+    bool has = run < c->n_runs && !t->unbacked;
     uint32_t begin = has ? c->runs[run].begin : 0;
     uint32_t n = has ? c->runs[run + 1].begin - begin : 0;
     struct part_head head = {c->examples, p->micro, p->micros, c->again,
@@ -74,7 +74,7 @@ static uint64_t count_before(const struct shard_table *t, uint32_t partition,
                              const struct previous *b)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < b->n && !b->lost; i++)
+    for (size_t i = 0; i < b->n && !b->lost && !t->unbacked; i++)
         n += store_partition(t->store, b->keys[i]) == partition;
     return n;
 }

@@ -362,7 +362,8 @@ static int prepare(const struct merge *m, struct store_push *p)
     struct shard_table *t = m->t;
     if (m->notes) {
         TRY(chain_reserve_batch(m->s, t, m->group, p->n, &t->stuck));
-        p->has_row = store_admits(t->store, STORE_GRADIENT) ? m->s->sync->has_row : NULL;
+        if (store_admits(t->store, STORE_GRADIENT) && !t->unbacked)
+            p->has_row = m->s->sync->has_row;
     }
     if (m->decided == NULL || m->decided->has_row == NULL)
         return 0;

@@ -94,9 +94,10 @@ int record_end(struct buf *to, size_t begin, int rc)
 int record_add_table(struct shard_table *t, uint32_t partition, bool rows, struct buf *to,
                      struct err *e)
 {
-    struct rows_head head = {.table = t->spec.id,
-                             .drops = (uint32_t)t->drops,
-                             .expected = store_rows_of(t->store, partition)};
+    struct rows_head head = {
+        .table = t->spec.id,
+        .drops = (uint32_t)t->drops,
+        .expected = t->unbacked ? 0 : store_rows_of(t->store, partition)};
     size_t at = to->len;
     head.config = t->config.len;
     if (stream_add(to, &head, sizeof(head)) != 0 ||
@@ -117,7 +118,8 @@ int partition_get_rows(struct shard *s, enum wire_space space, uint32_t partitio
     int rc = record_begin(s, RECORD_ROWS, space, partition, to, e);
     for (uint32_t i = 0; i < s->n_tables && rc == 0; i++)
         if (is_of(s->tables[i], space))
-            rc = record_add_table(s->tables[i], partition, true, to, e);
+            rc = record_add_table(s->tables[i], partition, !s->tables[i]->unbacked, to,
+                                  e);
     return record_end(to, begin, rc);
 }
 

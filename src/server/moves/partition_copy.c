@@ -26,13 +26,14 @@ struct partition_copy {
     struct table_copy tables[SPEC_MAX_TABLES];
 };
 
-// Adds a table to the copy. If its rows cannot be copied in slices, appends them now.
+// Adds a table to the copy. If its rows cannot be copied in slices, appends them now. The
+// rows of an unbacked table stay here.
 static int add_table(struct partition_copy *c, struct shard_table *t, struct buf *to,
                      struct err *e)
 {
     bool slices = parcel_has_slices(t->store);
-    TRY(record_add_table(t, c->partition, !slices, to, e));
-    if (!slices)
+    TRY(record_add_table(t, c->partition, !slices && !t->unbacked, to, e));
+    if (!slices || t->unbacked)
         return 0;
     struct table_copy *x = &c->tables[c->n];
     TRY(parcel_copy_open(&x->rows, t->store, c->partition, e));

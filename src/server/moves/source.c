@@ -259,6 +259,8 @@ static void note(struct shard *s, const struct shard_table *t, struct outgoing *
 void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
                 size_t n)
 {
+    if (t->unbacked)
+        return;
     for (struct outgoing *o = s->moves.out; o != NULL; o = o->next) {
         uint32_t partition = o->move.partition;
         if (o->move.space != t->spec.space || o->why.code != 0 || o->handing || o->gone ||

@@ -16,7 +16,7 @@
 #include "server/shard_internal.h"
 
 // Checks that rows of table `from` can be copied into table `to`; the names and modes of
-// the tables may differ.
+// the tables, and their numbers of replicas, may differ.
 static int check_copy(const struct table_spec *from, const struct table_spec *to,
                       struct err *e)
 {
@@ -25,6 +25,7 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
     same.config.mode = from->config.mode;
     same.config.staleness = from->config.staleness;
     same.config.mean = from->config.mean;
+    same.config.replicas = from->config.replicas;
     const char *difference = spec_difference(from, &same);
     if (difference == NULL)
         return 0;
@@ -33,10 +34,8 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
                    to->config.name, from->config.name, difference);
 }
 
-// Makes the settings of a copy of table `from`. The copy is asynchronous, because no worker
-// trains it.
-static int spec_of_copy(const struct table_spec *from, uint32_t other,
-                        struct table_spec *ret, struct err *e)
+int copies_spec(const struct table_spec *from, uint32_t other, struct table_spec *ret,
+                struct err *e)
 {
     struct table_config config = from->config;
     if (other == from->id)
@@ -49,15 +48,29 @@ static int spec_of_copy(const struct table_spec *from, uint32_t other,
     return spec_make(ret, other, &config, e);
 }
 
-// Gets the table into which table `from` is copied, and makes it if it is missing.
-static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
+// Backups do not have the rows of an unbacked table, so they cannot copy them.
+static int check_backups(const struct shard_table *t, const struct shard_table *to,
+                         struct err *e)
+{
+    if (!t->unbacked || to->unbacked)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "table '%s', which has one replica, cannot be copied into table '%s', "
+                   "which has more; give both replicas = 1",
+                   t->spec.config.name, to->spec.config.name);
+}
+
+// Gets the table into which table t is copied, and makes it if it is missing.
+static int copy_into(struct shard *s, const struct shard_table *t, uint32_t other,
                      struct shard_table **ret, struct err *e)
 {
     struct table_spec spec;
-    TRY(spec_of_copy(from, other, &spec, e));
+    TRY(copies_spec(&t->spec, other, &spec, e));
     *ret = s->tables[other];
-    if (*ret != NULL)
-        return check_copy(from, &(*ret)->spec, e);
+    if (*ret != NULL) {
+        TRY(check_copy(&t->spec, &(*ret)->spec, e));
+        return check_backups(t, *ret, e);
+    }
     moves_break(s, spec.space, "a table was made");
     TRY(tables_add(s, &spec, ret, e));
     if (chain_note_table(s, *ret) == 0)
@@ -95,7 +108,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     struct shard_table *to;
     struct store *rows;
     TRY(check_room(s, t, NULL, e));
-    TRY(copy_into(s, &t->spec, other, &to, e));
+    TRY(copy_into(s, t, other, &to, e));
     assert(background_free(to)); // table_do_serve has waited for that
     TRY(tables_open_store(s, to, &rows, e));
     int rc = store_copy(rows, t->store, e);
@@ -155,7 +168,7 @@ static int lead(struct shard *s, struct shard_table *t, const struct msg_table_d
     as.what = is_copy(s, m) ? WIRE_COPY : WIRE_MEAN;
     if (as.what == WIRE_COPY)
         TRY(check_room(s, t, find(s, m->other), e));
-    TRY(copy_into(s, &t->spec, m->other, &to, e));
+    TRY(copy_into(s, t, m->other, &to, e));
     assert(background_free(to));
     // A partition is in the record of the operation or in that of the failure.
     TRY(chain_reserve_places(s, t->spec.space, left, n, sizeof(refill), e));
@@ -184,7 +197,7 @@ int copies_do(struct shard *s, struct shard_table *t, const struct msg_table_do 
         return lead(s, t, m, e);
     if (is_copy(s, m))
         return copy(s, t, m->other, e);
-    TRY(copy_into(s, &t->spec, m->other, &to, e));
+    TRY(copy_into(s, t, m->other, &to, e));
     assert(background_free(to));
     sync_restart(s, to);
     int rc = store_mean(to->store, t->store, m->threshold, e);
@@ -203,8 +216,10 @@ int copies_back_up(struct shard *s, struct shard_table *t, const struct msg_tabl
     if (to == NULL && m->other < SPEC_MAX_TABLES && s->chain->drops[m->other] > 0)
         return 0;
     if (to == NULL || to == t || check_copy(&t->spec, &to->spec, NULL) != 0 ||
-        check_share(t, m, NULL) != 0)
+        check_backups(t, to, NULL) != 0 || check_share(t, m, NULL) != 0)
         return stream_damaged(e);
+    if (to->unbacked)
+        return 0;
     if (to->spec.mode == WIRE_SYNC)
         TRY(sync_backup_restart(s, to, partition, NULL, e));
     tables_limit(s, to);

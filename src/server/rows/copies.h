@@ -14,7 +14,12 @@ struct err;
 struct msg_table_do;
 struct shard;
 struct shard_table;
+struct table_spec;
 
+// Makes the settings of a copy of table `from`, whose number is `other`. The copy is
+// asynchronous, because no worker trains it.
+int copies_spec(const struct table_spec *from, uint32_t other, struct table_spec *ret,
+                struct err *e);
 // Does the operation in the partitions in which it has to be done (chain_find_left). If it
 // fails with replicas, it was done in the first ones, and the record *refill* was appended
 // for the partition in which it was done only in part.

@@ -171,6 +171,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
         return err_nomem(e, "a table");
     t->spec = *spec;
     t->drops = s->chain != NULL ? s->chain->drops[spec->id] : 0;
+    t->unbacked = unbacked_is(s, spec);
     t->config = BUF_INIT(WIRE_TEXT_MAX);
     t->ssp = SSP_CLOCK_INIT;
     t->ssp.all_count = bug_in(s->o.member.bugs, WITHOUT_LATE_WORKERS);
@@ -259,8 +260,11 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
     enum outcome outcome = place_check_all(s, q, q->m->table.epoch);
     if (outcome != GOES_ON)
         return outcome;
-    if (s->chain != NULL)
+    if (s->chain != NULL) {
         chain_is_about(s, ABOUT_TABLES, WIRE_SPACE_SPARSE, NULL);
+        if (!unbacked_may_make(s, &q->m->table))
+            return WANTS_ROSTER;
+    }
     if (tables_make(s, &q->m->table, &e) == 0)
         shard_ok(s, q, 0);
     else

@@ -56,6 +56,8 @@ struct shard_table {
     struct msg_table_is figures; // the figures that are counted as they change
     // The number of drops of the table's number before this table was made (chain.drops).
     uint64_t drops;
+    // Only the primary of a partition has the table's rows (server/chain/unbacked.c).
+    bool unbacked;
 };
 
 static inline struct sync_group *sync_group_of(const struct shard_table *t,
