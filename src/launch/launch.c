@@ -294,7 +294,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     case EXIT_POLICY_GO_ON:
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
             (void)buf_printf(&r->held, "%s%s\n", exit_policy_describe(&x, text),
-                             x.role == LAUNCH_SERVER
+                             x.role == LAUNCH_SERVER && killed
                                  ? "; the run goes on if other servers have its "
                                    "partitions"
                                  : "");

@@ -140,6 +140,21 @@ static void no_replica_is_left(void **state)
     cluster_none_left();
 }
 
+// The other servers end with the run, with errors that do not say that the run goes on.
+static void others_end_with_the_run(void **state)
+{
+    (void)state;
+    cluster_start("run", "launch --servers 3 --workers 2 --replicas 2 -- train --data "
+                         "data.svm --format libsvm --batch 64 --data-in memory --epochs "
+                         "100000 --table replicas=1");
+    cluster_await("run", "pass 1/");
+    (void)cluster_kill_node("run", "server 1");
+    cluster_ends("run", 4, CLUSTER_PATIENCE);
+    cluster_said("run", "of table 'sparse', which have no other replica");
+    assert_null(strstr(e2e_err, "if there is one; the run goes on"));
+    cluster_none_left();
+}
+
 static int begin(void **state)
 {
     int rc = cluster_begin(state);
@@ -153,7 +168,7 @@ int main(void)
         cluster_test(the_run_goes_on),       cluster_test(the_bits_stay),
         cluster_test(the_bits_stay_on_disk), cluster_test(the_counts_stay),
         cluster_test(means_go_on),           cluster_test(servers_come_back),
-        cluster_test(no_replica_is_left),
+        cluster_test(no_replica_is_left),    cluster_test(others_end_with_the_run),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
