@@ -86,6 +86,33 @@ static void test_chains_stay_apart(void **state)
     chained.zones = NULL;
 }
 
+// A server is drained when the table is made. It keeps its partitions, and the planned backups
+// in its zone make room for it.
+static void test_drained_before(void **state)
+{
+    // By actor; the second but last one is the worker.
+    static const char *const names[] = {"east", "west", "west", "east"};
+    (void)state;
+    chained.zones = names;
+    chained_open(2, 2);
+    chained_add_server(true);
+    chained_run(200 * SECONDS);
+    assert_true(chained_drain(8));
+    uint32_t led = chained_leads(WIRE_SPACE_SPARSE, 8), kept = 0;
+    assert_true(led > 0);
+    tell(&w.actors[0], 3, "lone", 0, true);
+    chained_run(200 * SECONDS);
+    for (uint32_t p = 0; p < CHAINED_PARTITIONS; p++) {
+        uint32_t c[ROSTER_MAX_CHAIN];
+        assert_int_equal(roster_chain(chained_roster(), WIRE_SPACE_SPARSE, p, c), 2);
+        kept += c[0] == 8;
+        assert_true(c[0] != 8 || c[1] == 10); // the only server in the west
+    }
+    assert_true(kept > 0 && kept <= led);
+    world_close(&w);
+    chained.zones = NULL;
+}
+
 static void test_drain_refused(void **state)
 {
     (void)state;
@@ -225,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_primaries_stay),
         cmocka_unit_test(test_chains_stay_apart),
+        cmocka_unit_test(test_drained_before),
         cmocka_unit_test(test_drain_refused),
         cmocka_unit_test(test_deaths),
         cmocka_unit_test(test_late_messages),
