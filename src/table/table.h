@@ -126,6 +126,9 @@ static inline void table_row_prefetch_rest(const float *row, size_t bytes)
     const char *p = (const char *)row;
     for (size_t at = LINE; at < bytes && at < MAX_BYTES; at += LINE)
         __builtin_prefetch(p + at, 1, 2);
+    // Rows begin anywhere in a line, so the last bytes may be in one more line.
+    if (bytes > 0 && bytes <= MAX_BYTES)
+        __builtin_prefetch(p + bytes - 1, 1, 2);
 }
 
 static inline void table_row_prefetch(const float *row, size_t bytes)
