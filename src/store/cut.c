@@ -16,6 +16,7 @@ enum {
     STATE_BYTES_MORE = 64, // bytes of a partition's state, without the state of its entry
                            // policy
     FIND_KEYS = 256,
+    AHEAD = 16, // number of rows that are prefetched ahead
 };
 
 bool cut_going(const struct store *s)
@@ -45,6 +46,7 @@ struct cut_stats cut_stats(const struct store *s)
 static void free_part(struct cut_part *x)
 {
     buf_free(&x->state);
+    mem_free(x->copies.at);
     mem_free(x->promoted.at);
     mem_free(x->changed.at);
     mem_free(x->kept.at);
@@ -147,7 +149,6 @@ static void note_part(struct store *s, struct cut *c, uint32_t p)
         .out = out,
         .n_rows = out ? 0 : from->rows.n,
         .day = from->day,
-        .copies = TABLE_NONE,
         .state = BUF_INIT(STATE_BYTES_MAX),
     };
     if (!cut_publishes(c) || out)
@@ -207,7 +208,7 @@ void cut_note_peak(struct cut *c)
 // that had changed before the cut belong to the cut of a delta.
 static bool is_wanted(const struct cut *c, uint32_t handle)
 {
-    return !handle_bit(&c->copied, handle) && !handle_bit(&c->made, handle) &&
+    return !handle_bit(&c->copied, handle) &&
            (c->o.mode != SAVE_DELTA || handle_bit(&c->changed, handle));
 }
 
@@ -226,20 +227,30 @@ static struct table_entry *find_entry(const struct cut *c, uint64_t key)
     return x != NULL ? x : find_key(c->entries, c->n_extras, key);
 }
 
+int cut_add_copy(struct store *s, uint32_t p, uint64_t key, const float *row,
+                 const float *extra)
+{
+    struct handle_list *to = &s->cut->parts[p].copies;
+    TRY(handle_list_reserve(to, 1));
+    TRY(side_add(&s->cut->side, key, row, extra, &to->at[to->n]));
+    to->n++;
+    return 0;
+}
+
 static int copy_row(struct store *s, struct cut *c, uint32_t p, uint32_t handle)
 {
-    bool at_hand = p == c->at && c->stage != CUT_BEGIN;
+    bool sorted = cut_is_sorted(c, p);
     assert(!cut_read_out(c, p) && store_is_live(s, p, handle));
     const float *row = store_row_at(s, handle);
     uint64_t key = table_row_key(row);
-    struct table_entry *entry = at_hand ? find_entry(c, key) : NULL;
-    if (!at_hand || entry != NULL) {
-        TRY(side_add(&c->side, key, row, store_extra_of(s, row), &c->parts[p].copies));
+    struct table_entry *entry = sorted ? find_entry(c, key) : NULL;
+    if (!sorted || entry != NULL) {
+        TRY(cut_add_copy(s, p, key, row, store_extra_of(s, row)));
         c->stats.copied++;
     }
     assert(entry == NULL || entry->handle == handle);
     if (entry != NULL)
-        entry->handle = c->parts[p].copies | CUT_COPY;
+        entry->handle = c->parts[p].copies.at[c->parts[p].copies.n - 1] | CUT_COPY;
     handle_bit_set(&c->copied, handle);
     return 0;
 }
@@ -249,12 +260,42 @@ static bool has_bytes(const struct cut *c, uint64_t more)
     return side_bytes(&c->side) + c->state_bytes + more <= c->o.side_bytes;
 }
 
+bool cut_crowded(const struct store *s)
+{
+    return !has_bytes(s->cut, s->cut->o.side_bytes / 2);
+}
+
 static int no_room(const struct store *s, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
                    "table %s: rows cannot change now, because the save in progress has "
                    "no room left for copies of them; finish the save first",
                    s->config.name);
+}
+
+static void prefetch_row(const struct store *s, uint32_t handle)
+{
+    const float *row = store_row_at(s, handle);
+    table_row_prefetch((const float *)((const char *)row - sizeof(uint64_t)),
+                       sizeof(uint64_t) + s->accessor.width * sizeof(float));
+}
+
+bool cut_wants(const struct store *s, const uint64_t *keys, const uint32_t *handles,
+               size_t n)
+{
+    const struct cut *c = s->cut;
+    for (size_t i = 0; i < n; i++)
+        if (is_wanted(c, handles[i]) && !cut_read_out(c, store_partition(s, keys[i])))
+            return true;
+    return false;
+}
+
+void cut_prefetch(const struct store *s, uint32_t p, const uint32_t *handles, size_t n)
+{
+    const struct cut *c = s->cut;
+    for (size_t i = 0; i < n && i < AHEAD && !cut_read_out(c, p); i++)
+        if (handles[i] != TABLE_NONE && is_wanted(c, handles[i]))
+            prefetch_row(s, handles[i]);
 }
 
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
@@ -270,9 +311,12 @@ int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size
     if (!has_bytes(c, copies * side_row_bytes(&c->side)))
         return no_room(s, e);
     int rc = handle_bits_reserve(&c->copied, table_handles(s->rows));
-    for (size_t i = 0; i < n && copies > 0 && rc == 0; i++)
+    for (size_t i = 0; i < n && copies > 0 && rc == 0; i++) {
+        if (i + AHEAD < n)
+            prefetch_row(s, handles[i + AHEAD]);
         if (is_wanted(c, handles[i]))
             rc = copy_row(s, c, p, handles[i]);
+    }
     cut_note_peak(c);
     return rc == 0 ? 0 : err_nomem(e, "copies of rows that change during a save");
 }
@@ -284,7 +328,9 @@ int cut_row_made(struct store *s, uint32_t p, uint32_t handle)
     (void)p;
     struct cut *c = s->cut;
     TRY(handle_bits_reserve(&c->made, table_handles(s->rows)));
+    TRY(handle_bits_reserve(&c->copied, table_handles(s->rows)));
     handle_bit_set(&c->made, handle);
+    handle_bit_set(&c->copied, handle);
     return 0;
 }
 
@@ -338,12 +384,20 @@ static bool wants_state(const struct cut *c, uint32_t p)
     return !cut_publishes(c) && !written && !c->parts[p].admitted;
 }
 
+static uint64_t state_need(const struct store *s, uint32_t p)
+{
+    const struct entry *entry = s->parts[p].entry;
+    return entry != NULL ? entry_bytes(entry) + STATE_BYTES_MORE : 0;
+}
+
 int cut_before_admit(struct store *s, uint32_t p, struct err *e)
 {
     struct cut *c = s->cut;
     struct cut_part *x = &c->parts[p];
     if (!wants_state(c, p))
         return 0;
+    if (!has_bytes(c, state_need(s, p)))
+        return no_room(s, e);
     buf_clear(&x->state);
     if (store_get_partition(s, p, cut_time(c, p), &x->state) != 0)
         return err_nomem(e, "the entry policy's state at the beginning of a save");
@@ -360,8 +414,8 @@ static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
     const struct cut *c = s->cut;
     const struct store_part *part = &s->parts[p];
     uint64_t bytes = 0;
-    if (part->entry != NULL && wants_state(c, p))
-        bytes += entry_bytes(part->entry) + STATE_BYTES_MORE;
+    if (wants_state(c, p))
+        bytes += state_need(s, p);
     if (s->config.budget_rows > 0 && !cut_read_out(c, p))
         bytes += store_over_budget(s, part->live + (uint32_t)n) *
                  side_row_bytes(&c->side);

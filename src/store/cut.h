@@ -47,6 +47,9 @@ int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *
 // Returns whether a push to these keys can be applied now.
 bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 
+// Returns whether the copies have taken half of their room.
+bool cut_crowded(const struct store *s);
+
 // Ends the cut. `committed`: all files are written and named in the manifest, so the
 // admin operation STORE_PUBLISHED begins. On TUG_ENOMEM the cut has not ended, and the
 // function must be called again. With SAVE_DAY the day ends at cut_begin (unless it is

@@ -4,12 +4,13 @@
 // A row belongs to the cut if it existed when the cut began; it is then among the first
 // `n_rows` handles of its partition's list. Two marks tell what has happened to a handle since:
 //
-//   made      it has a new row; its older row was copied, or that row's partition had been read out
-//   copied    its row is among the copies, or is no longer needed
+//   copied    its row of the cut is among the copies, or is not needed any more
+//   made      it has a new row; then it has the mark `copied`, too
 //   neither   it has its row unchanged
 //
-// While a partition is read out, its rows are entries sorted by key; those that change
-// then become copies in place.
+// The rows of a partition are first collected as entries, in steps; then entries of rows
+// that have changed meanwhile are replaced by copies, and all are sorted by key. While the
+// partition is written, entries of rows that change become copies in place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_CUT_INTERNAL_H
@@ -24,7 +25,7 @@ struct cut_part {
     bool out;
     uint32_t n_rows; // length of the partition's list of rows when the cut began
     uint32_t day;    // the partition's day when the cut began
-    uint32_t copies; // first slot of the list of copies of the partition's rows
+    struct handle_list copies; // slots of the copies of the partition's rows
     bool admitted; // whether `state` is set: the partition's state before the first push
                    // since the cut began
     struct buf state;
@@ -38,8 +39,19 @@ struct cut_part {
     bool gone_lost; // the list of removed rows is incomplete, as in store_part.gone_lost
 };
 
-// The kind of block of the current partition that comes next.
-enum cut_stage { CUT_BEGIN, CUT_PARTITION, CUT_GONE, CUT_ROWS, CUT_EXTRAS, CUT_DONE };
+// What is done next for the current partition: its rows are collected, or blocks of one kind
+// are written.
+enum cut_stage {
+    CUT_BEGIN,
+    CUT_COLLECT,
+    CUT_PARTITION,
+    CUT_GONE,
+    CUT_ROWS,
+    CUT_EXTRAS,
+    CUT_DONE
+};
+
+enum cut_list { CUT_ROWS_LIST, CUT_PROMOTED_LIST, CUT_COPIES_LIST, CUT_LISTS };
 
 struct cut {
     // The options. If the caller gave 0 as side_bytes, it has the default limit here.
@@ -55,6 +67,9 @@ struct cut {
     // The current partition; all partitions before it have been read out.
     uint32_t at;
     enum cut_stage stage;
+    // In CUT_COLLECT: how many handles of the partition's list of rows (for a delta: of its
+    // list of changed rows), of `promoted` and of `copies` were looked at.
+    uint32_t looked[CUT_LISTS];
     // The rows of the current partition. The rows of entries [0, n_extras) were
     // written, but their extra rows are collected for the next stage; the rows of
     // entries [rows_at, n_entries) are not written yet. A handle with the bit CUT_COPY
@@ -68,6 +83,9 @@ struct cut {
     size_t cap_block;
 };
 
+// Adds a copy of a row to those of partition p (`extra` is NULL if it has no extra row).
+int cut_add_copy(struct store *s, uint32_t p, uint64_t key, const float *row,
+                 const float *extra);
 // Updates stats.side_peak. Called after rows were copied.
 void cut_note_peak(struct cut *c);
 
@@ -76,6 +94,12 @@ void cut_note_peak(struct cut *c);
 static inline bool cut_publishes(const struct cut *c)
 {
     return c->o.mode == SAVE_BASE || c->o.mode == SAVE_DELTA;
+}
+
+// Returns whether the rows of the current partition are entries sorted by key.
+static inline bool cut_is_sorted(const struct cut *c, uint32_t p)
+{
+    return p == c->at && c->stage > CUT_COLLECT;
 }
 
 // Returns whether the rows of a partition may change without being copied.

@@ -170,7 +170,7 @@ static void save(struct pair *x, uint32_t i, enum save_mode mode, bool commit, b
     OK(cut_begin(s, &o, &ok_e));
     x->cuts[i] = true;
     while (block.kind != ROWS_END) {
-        if (rng_below(&x->d, 4) == 0)
+        if (rng_below(&x->d, 8) == 0)
             push(x);
         else if (rng_below(&x->d, 4) == 0)
             pull(x);

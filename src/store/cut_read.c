@@ -13,6 +13,7 @@
 enum {
     AHEAD = 16, // number of rows that are prefetched ahead
     KEY_BYTES = sizeof(uint64_t),
+    STEP_LEAST = 32, // the fewest handles that a call looks at, if there are as many
 };
 
 static bool is_copy(const struct table_entry *x)
@@ -47,21 +48,22 @@ static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
     return 0;
 }
 
-// Collects the first n rows of the list that are in memory and have not changed since the
-// cut began. If `noted` is true, collects only rows that had changed before the cut.
+// Collects rows of a list, up to its first n handles, that are in memory and have not
+// changed since the cut began. If `noted` is true, collects only rows that had changed
+// before the cut. *at counts the handles that were looked at; a call looks at most at `most`
+// handles, and lowers it.
 static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l,
-                        uint32_t n, bool noted)
+                        uint32_t n, bool noted, uint32_t *at, size_t *most)
 {
     struct cut *c = s->cut;
     const uint32_t *handles = l->at;
     // The first n entries are still in place: lists are not packed during a cut.
     assert(n <= l->n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t h = handles[i];
-        if (i + AHEAD < n)
-            __builtin_prefetch((char *)store_row_at(s, handles[i + AHEAD]) - KEY_BYTES);
-        if (handle_bit(&c->made, h) || handle_bit(&c->copied, h) ||
-            (noted && !handle_bit(&c->changed, h)))
+    for (; *most != 0 && *at < n; ++*at, --*most) {
+        uint32_t h = handles[*at];
+        if (*at + AHEAD < n)
+            __builtin_prefetch((char *)store_row_at(s, handles[*at + AHEAD]) - KEY_BYTES);
+        if (handle_bit(&c->copied, h) || (noted && !handle_bit(&c->changed, h)))
             continue;
         if (store_is_live(s, p, h))
             TRY(add_entry(c, store_key_at(s, h), h));
@@ -69,10 +71,16 @@ static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l
     return 0;
 }
 
-static int collect_copies(struct cut *c, uint32_t p)
+static int collect_copies(struct cut *c, uint32_t *at, size_t *most)
 {
-    for (uint32_t at = c->parts[p].copies; at != TABLE_NONE; at = side_next(&c->side, at))
-        TRY(add_entry(c, table_row_key(side_row(&c->side, at)), at | CUT_COPY));
+    const struct handle_list *l = &c->parts[c->at].copies;
+    for (; *most != 0 && *at < l->n; ++*at, --*most) {
+        if (*at + AHEAD < l->n)
+            __builtin_prefetch((const char *)side_row(&c->side, l->at[*at + AHEAD]) -
+                               KEY_BYTES);
+        TRY(add_entry(c, table_row_key(side_row(&c->side, l->at[*at])),
+                      l->at[*at] | CUT_COPY));
+    }
     return 0;
 }
 
@@ -113,7 +121,7 @@ static int copy_cold(void *ctx, uint64_t key, const float *row, const float *ext
     if (cut_publishes(c) && is_published_anew(s, row))
         rc = cold_cut_published(s, x->p, key);
     if (rc == 0)
-        rc = side_add(&c->side, key, row, extra, &c->parts[x->p].copies);
+        rc = cut_add_copy(s, x->p, key, row, extra);
     return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
 }
 
@@ -136,7 +144,7 @@ static int copy_changed(void *ctx, uint64_t key, const float *row, const float *
     else
         rc = cold_cut_kept(s, x->p, key);
     if (rc == 0)
-        rc = side_add(&s->cut->side, key, row, extra, &part->copies);
+        rc = cut_add_copy(s, x->p, key, row, extra);
     return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
 }
 
@@ -164,28 +172,38 @@ static void drop_duplicates(struct cut *c)
     c->n_entries = n;
 }
 
-// Collects the rows that the partition had when the cut began, sorted by key; for a delta
-// only those that had changed.
-static int cut_read_collect(struct store *s, uint32_t p, struct err *e)
+// Removes the entries of rows that have changed since they were collected. These rows were
+// copied, and are also among the copies.
+static void drop_changed(struct store *s, uint32_t p)
+{
+    struct cut *c = s->cut;
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_entries; i++) {
+        const struct table_entry *x = &c->entries[i];
+        if (!is_copy(x) && handle_bit(&c->copied, x->handle))
+            continue;
+        // A row of another partition that comes from disk takes a freed handle, and its
+        // bits are cleared.
+        if (!is_copy(x) && s->cold != NULL && !store_is_live(s, p, x->handle))
+            continue;
+        c->entries[n++] = *x;
+    }
+    c->n_entries = n;
+}
+
+// Collects more of the rows that the partition had when the cut began; for a delta only
+// those that had changed. Looks at `most` handles, and lowers it by their number.
+static int collect(struct store *s, uint32_t p, size_t *most)
 {
     struct cut *c = s->cut;
     struct cut_part *x = &c->parts[p];
     bool delta = c->o.mode == SAVE_DELTA;
-    c->n_entries = 0;
-    if (s->cold != NULL)
-        TRY(collect_cold(s, p, e));
-    cut_note_peak(c);
-    int rc = delta ? collect_rows(s, p, &x->changed, x->changed.n, true)
-                   : collect_rows(s, p, &s->parts[p].rows, x->n_rows, false);
-    if (rc == 0)
-        rc = collect_rows(s, p, &x->promoted, x->promoted.n, false);
-    if (rc == 0)
-        rc = collect_copies(c, p);
-    if (rc != 0)
-        return err_nomem(e, "the rows of a partition, sorted");
-    cut_sort(c->entries, c->n_entries);
-    drop_duplicates(c);
-    return 0;
+    const struct handle_list *rows = delta ? &x->changed : &s->parts[p].rows;
+    TRY(collect_rows(s, p, rows, delta ? rows->n : x->n_rows, delta,
+                     &c->looked[CUT_ROWS_LIST], most));
+    TRY(collect_rows(s, p, &x->promoted, x->promoted.n, false,
+                     &c->looked[CUT_PROMOTED_LIST], most));
+    return collect_copies(c, &c->looked[CUT_COPIES_LIST], most);
 }
 
 static void select_base(struct store *s, uint32_t p)
@@ -262,23 +280,51 @@ static int select_rows(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Collects and selects the rows of the current partition. On failure nothing has changed.
+static void collect_anew(struct cut *c)
+{
+    c->n_entries = 0;
+    memset(c->looked, 0, sizeof(c->looked));
+}
+
+// Begins to collect the rows of the current partition: copies the rows on disk. On failure
+// nothing has changed.
 static int open_part(struct store *s, struct err *e)
 {
     struct cut *c = s->cut;
-    uint32_t p = c->at, before = c->parts[p].copies;
+    struct handle_list *copies = &c->parts[c->at].copies;
+    uint32_t before = copies->n;
     assert(c->stage == CUT_BEGIN && c->at < s->n_parts);
-    int rc = cut_read_collect(s, p, e);
-    if (rc == 0)
-        rc = select_rows(s, p, e);
+    int rc = s->cold != NULL ? collect_cold(s, c->at, e) : 0;
+    cut_note_peak(c);
     if (rc != 0) {
-        side_free(&c->side, c->parts[p].copies, before);
-        c->parts[p].copies = before;
+        side_free(&c->side, copies->at + before, copies->n - before);
+        copies->n = before;
         return rc;
     }
+    collect_anew(c);
     c->gone_at = c->rows_at = c->n_extras = c->extras_at = 0;
-    c->stage = CUT_PARTITION;
+    c->stage = CUT_COLLECT;
     return 0;
+}
+
+// Looks at `most` handles of the current partition, and lowers it by their number. Once all
+// rows are collected, sorts and selects them. On failure the caller may call it again.
+static int collect_part(struct store *s, size_t *most, struct err *e)
+{
+    struct cut *c = s->cut;
+    if (collect(s, c->at, most) != 0)
+        return err_nomem(e, "the rows of a partition, sorted");
+    if (*most == 0)
+        return 0; // there may be more rows
+    drop_changed(s, c->at);
+    cut_sort(c->entries, c->n_entries);
+    drop_duplicates(c);
+    int rc = select_rows(s, c->at, e);
+    if (rc != 0)
+        collect_anew(c); // selecting has removed entries
+    else
+        c->stage = CUT_PARTITION;
+    return rc;
 }
 
 static void close_part(struct cut *c)
@@ -287,8 +333,9 @@ static void close_part(struct cut *c)
     assert(c->rows_at == c->n_entries && c->extras_at == c->n_extras);
     assert(c->gone_at == c->gone.n);
     assert(!x->admitted || c->state_bytes >= x->state.cap);
-    side_free(&c->side, x->copies, TABLE_NONE);
-    x->copies = TABLE_NONE;
+    side_free(&c->side, x->copies.at, x->copies.n);
+    mem_free(x->copies.at);
+    x->copies = (struct handle_list){0};
     if (x->admitted)
         c->state_bytes -= x->state.cap;
     buf_free(&x->state);
@@ -447,9 +494,13 @@ int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *
             c->at++;
             continue;
         }
-        if (c->stage == CUT_BEGIN) {
+        if (c->stage == CUT_BEGIN)
             TRY(open_part(s, e));
-            looked += c->parts[c->at].n_rows * (size_t)s->view.stride;
+        if (c->stage == CUT_COLLECT) {
+            size_t most = (bytes - looked) / s->view.stride + STEP_LEAST, left = most;
+            TRY(collect_part(s, &left, e));
+            looked += (most - left) * s->view.stride;
+            continue;
         }
         if (c->stage == CUT_DONE) {
             close_part(c);

@@ -6,36 +6,42 @@
 #include <assert.h>
 #include <string.h>
 
-// Links that follow the floats of a slot, stored as bits of floats.
-enum { NEXT, EXTRA, LINKS };
+#include "base/alloc.h"
 
-static uint32_t get_link(const struct side_slots *x, uint32_t slot, uint32_t link)
+// Of a slot of a row: the slot of its extra row's copy, whose bits follow the floats.
+enum { LINK = 1 };
+
+static uint32_t get_link(const struct side_slots *x, uint32_t slot)
 {
     uint32_t bits;
-    memcpy(&bits, table_row(x->view, slot) + x->width + link, sizeof(bits));
+    memcpy(&bits, table_row(x->view, slot) + x->width, sizeof(bits));
     return bits;
 }
 
-static void set_link(const struct side_slots *x, uint32_t slot, uint32_t link,
-                     uint32_t to)
+static void set_link(const struct side_slots *x, uint32_t slot, uint32_t to)
 {
-    memcpy(table_row(x->view, slot) + x->width + link, &to, sizeof(to));
+    memcpy(table_row(x->view, slot) + x->width, &to, sizeof(to));
 }
 
-static int open_slots(struct side_slots *x, uint32_t width)
+static int open_slots(struct side_slots *x, uint32_t width, uint32_t links)
 {
     x->width = width;
-    x->free = TABLE_NONE;
-    return slabs_open(&x->slabs, width + LINKS, sizeof(uint64_t), &x->view);
+    return slabs_open(&x->slabs, width + links, sizeof(uint64_t), &x->view);
+}
+
+static void close_slots(struct side_slots *x)
+{
+    slabs_close(&x->slabs);
+    mem_free(x->free);
 }
 
 static int take_slot(struct side_slots *x, uint32_t *ret)
 {
-    if (x->free != TABLE_NONE) {
-        *ret = x->free;
-        x->free = get_link(x, *ret, NEXT);
+    if (x->n_free > 0) {
+        *ret = x->free[--x->n_free];
     } else {
         if (x->next == x->end) {
+            TRY(mem_room(&x->free, &x->cap_free, x->used + x->slabs.chunk_rows));
             TRY(slabs_take(&x->slabs, &x->next));
             x->end = x->next + x->slabs.chunk_rows;
         }
@@ -47,9 +53,8 @@ static int take_slot(struct side_slots *x, uint32_t *ret)
 
 static void give_slot(struct side_slots *x, uint32_t slot)
 {
-    assert(x->used > 0 && slot != TABLE_NONE);
-    set_link(x, slot, NEXT, x->free);
-    x->free = slot;
+    assert(x->used > 0 && x->n_free < x->cap_free);
+    x->free[x->n_free++] = slot;
     x->used--;
 }
 
@@ -64,18 +69,18 @@ static void fill_slot(const struct side_slots *x, uint32_t slot, uint64_t key,
 int side_open(struct side *d, uint32_t width, uint32_t extra_width)
 {
     *d = (struct side){0};
-    TRY(open_slots(&d->rows, width));
-    return extra_width > 0 ? open_slots(&d->extras, extra_width) : 0;
+    TRY(open_slots(&d->rows, width, extra_width > 0 ? LINK : 0));
+    return extra_width > 0 ? open_slots(&d->extras, extra_width, 0) : 0;
 }
 
 void side_close(struct side *d)
 {
-    slabs_close(&d->rows.slabs);
-    slabs_close(&d->extras.slabs);
+    close_slots(&d->rows);
+    close_slots(&d->extras);
 }
 
 int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
-             uint32_t *list)
+             uint32_t *ret_slot)
 {
     uint32_t slot, extra_slot = TABLE_NONE;
     assert(extra == NULL || d->extras.width > 0);
@@ -87,21 +92,19 @@ int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
     fill_slot(&d->rows, slot, key, row);
     if (extra != NULL)
         fill_slot(&d->extras, extra_slot, key, extra);
-    set_link(&d->rows, slot, EXTRA, extra_slot);
-    set_link(&d->rows, slot, NEXT, *list);
-    *list = slot;
+    if (d->extras.width > 0)
+        set_link(&d->rows, slot, extra_slot);
+    *ret_slot = slot;
     return 0;
 }
 
-void side_free(struct side *d, uint32_t list, uint32_t until)
+void side_free(struct side *d, const uint32_t *slots, size_t n)
 {
-    while (list != until) {
-        assert(list != TABLE_NONE); // `until` must be one of the slots of the list
-        uint32_t slot = list, extra = get_link(&d->rows, slot, EXTRA);
-        list = side_next(d, slot);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t extra = d->extras.width > 0 ? get_link(&d->rows, slots[i]) : TABLE_NONE;
         if (extra != TABLE_NONE)
             give_slot(&d->extras, extra);
-        give_slot(&d->rows, slot);
+        give_slot(&d->rows, slots[i]);
     }
 }
 
@@ -112,13 +115,8 @@ const float *side_row(const struct side *d, uint32_t slot)
 
 const float *side_extra(const struct side *d, uint32_t slot)
 {
-    uint32_t extra = get_link(&d->rows, slot, EXTRA);
+    uint32_t extra = d->extras.width > 0 ? get_link(&d->rows, slot) : TABLE_NONE;
     return extra == TABLE_NONE ? NULL : table_row(d->extras.view, extra);
-}
-
-uint32_t side_next(const struct side *d, uint32_t slot)
-{
-    return get_link(&d->rows, slot, NEXT);
 }
 
 uint64_t side_bytes(const struct side *d)

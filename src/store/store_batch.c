@@ -71,7 +71,7 @@ int store_batch_runs(struct store *s, struct store_batch *b, struct err *e)
 
 bool store_is_quiet(const struct store *s)
 {
-    return !s->lives && s->cut == NULL && s->cold == NULL && !s->config.deltas &&
+    return !s->lives && s->cold == NULL && !s->config.deltas &&
            s->admin_at == s->n_parts && s->config.budget_rows == 0;
 }
 
@@ -289,14 +289,21 @@ static int make_run(struct store *s, const struct store_batch *b,
     return 0;
 }
 
+static void prefetch_copied(const struct store *s, struct store_run run)
+{
+    cut_prefetch(s, run.partition, s->batch.handles + run.begin, run.end - run.begin);
+}
+
 int store_batch_make(struct store *s, struct store_batch *b,
                      const struct store_push *push, struct err *e)
 {
     assert(b->n <= s->batch.max);
     if (b->quiet) {
-        if (count_none(s->batch.handles, b->n) == 0)
+        if (count_none(s->batch.handles, b->n) == 0 &&
+            (s->cut == NULL || !cut_wants(s, b->keys, s->batch.handles, b->n)))
             return 0;
-        b->quiet = false; // rows are made partition by partition, so runs are listed
+        // rows are made and copied partition by partition, so runs are listed
+        b->quiet = false;
         int rc = store_batch_runs(s, b, e);
         if (rc != 0) {
             store_batch_cut(b, &s->batch, 0);
@@ -309,7 +316,11 @@ int store_batch_make(struct store *s, struct store_batch *b,
         store_batch_cut(b, &s->batch, 0);
         return err_nomem(e, "rows of a table");
     }
+    if (s->cut != NULL && b->n_runs > 0)
+        prefetch_copied(s, s->batch.runs[0]);
     for (uint32_t r = 0; r < b->n_runs; r++) {
+        if (s->cut != NULL && r + 1 < b->n_runs)
+            prefetch_copied(s, s->batch.runs[r + 1]);
         int rc = make_run(s, b, push, s->batch.runs[r], e);
         if (rc != 0) {
             store_batch_cut(b, &s->batch, r);

@@ -59,7 +59,7 @@ static void cut_is_in_order(const struct store *s, const struct cut *c)
     }
     for (uint32_t p = 0; p < s->n_parts; p++) {
         const struct cut_part *x = &c->parts[p];
-        assert(p >= c->at || (x->copies == TABLE_NONE && x->state.cap == 0));
+        assert(p >= c->at || (x->copies.n == 0 && x->state.cap == 0));
         states += x->admitted ? x->state.cap : 0;
         // Lists are not packed during a cut, so the rows of the cut are still
         // the first in the list.

@@ -318,7 +318,8 @@ struct store_batch {
     bool quiet;
 };
 // Returns whether existing rows need no work by partition: the store has no lifecycle,
-// budget, operation, cut, tier or deltas.
+// budget, operation, tier or deltas. (During a cut, store_batch_make looks for rows that
+// must be copied.)
 bool store_is_quiet(const struct store *s);
 // Takes the next batch of n keys. Returns TUG_EUSAGE if partitions do not ascend.
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
@@ -398,6 +399,11 @@ uint32_t store_over_budget(const struct store *s, uint32_t live);
 // Copies rows of p that are about to change or to be removed.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
+// Returns whether one of these rows must be copied before it changes.
+bool cut_wants(const struct store *s, const uint64_t *keys, const uint32_t *handles,
+               size_t n);
+// Prefetches the first rows that cut_before_change will copy; a handle may be TABLE_NONE.
+void cut_prefetch(const struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 // Must be called once before each push whose keys the entry policy of p counts.
 int cut_before_admit(struct store *s, uint32_t p, struct err *e);
 // Call it once a new row's handle is known, before anything else. On TUG_ENOMEM the row
