@@ -4,9 +4,11 @@
 // too.
 //
 // Slices are short, and in a busy loop they get a ninth of the time: after a slice, the
-// loop does nothing but serve requests for eight times as long as the slice took. A loop
-// is busy if it has served a request in the last BUSY_NS, because parts of the next
-// request may already be arriving. A loop in which pushes wait for a save is not busy,
+// loop does nothing but serve requests for eight times as long as the slice took. A save
+// gets a 65th, because pushes go on during a save, and wait for each slice. It gets a ninth
+// once half of the room for copies of rows is used: pushes have to wait when no room is
+// left. A loop is busy if it has served a request in the last BUSY_NS, because parts of the
+// next request may already be arriving. A loop in which pushes wait for a save is not busy,
 // since only slices let the pushes go on.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -22,11 +24,11 @@
 #include "server/told.h"
 #include "store/cut.h"
 
-// After a slice of work, requests are served for REQUESTS_SHARE times the slice's time.
-// During a save, requests also copy rows before they change them, and with a smaller
-// share of the time they would slow down.
-enum { REQUESTS_SHARE = 8 };
+// After a slice of work, requests are served for so many times the slice's time.
+enum { REQUESTS_SHARE = 8, REQUESTS_SHARE_SAVING = 64 };
 #define SLICE_NS (2 * SECOND_NS / 1000)
+// Much less than a push takes from the worker's view, since it waits for all servers.
+#define SAVE_SLICE_NS (SECOND_NS / 10000)
 #define BUSY_NS (50 * SECOND_NS / 1000)
 // Interval at which a batch that could not be applied is tried again.
 #define RETRY_NS (SECOND_NS / 10)
@@ -282,17 +284,33 @@ static void end_turn(struct shard *s, struct shard_table *t)
     saves_look(s);
 }
 
-// Does one slice of all work. Returns whether work is left.
-static bool slice(struct shard *s, uint64_t ns)
+// Returns whether copies of rows have taken half of their room in one of the save's tables.
+static bool copies_crowd(const struct shard *s)
+{
+    const struct save_run *r = s->saves.run;
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->tables[i].cut && cut_crowded(save_table_at(s, r, i)->store))
+            return true;
+    return false;
+}
+
+// Does one slice of all work. Returns whether work is left. *ret_share says for how many
+// times the slice's time the loop serves requests after it.
+static bool slice(struct shard *s, uint64_t ns, uint32_t *ret_share)
 {
     bool more = false;
-    if (saves_work(s))
-        saves_slice(s, ns);
+    *ret_share = REQUESTS_SHARE;
+    if (saves_work(s)) {
+        if (s->o.slice_ns == 0 && !copies_crowd(s))
+            *ret_share = REQUESTS_SHARE_SAVING;
+        saves_slice(s, ns < SAVE_SLICE_NS ? ns : SAVE_SLICE_NS);
+    }
     more |= saves_work(s);
     for (uint32_t i = 0; i < s->n_tables; i++) {
         struct shard_table *t = s->tables[i];
         if (t == NULL || !t->work)
             continue;
+        *ret_share = REQUESTS_SHARE;
         t->work = store_work(t->store, ns);
         if (!t->work)
             end_turn(s, t);
@@ -323,8 +341,9 @@ uint64_t background_tick(struct shard *s)
     if (s->work_due > s->now)
         return s->work_due;
     uint64_t begun = clock_ns();
+    uint32_t share;
     s->work_due = VAN_NEVER;
-    bool more = slice(s, s->o.slice_ns != 0 ? 0 : SLICE_NS);
+    bool more = slice(s, s->o.slice_ns != 0 ? 0 : SLICE_NS, &share);
     bool busy = s->now - s->served_at < BUSY_NS && !pending_wants(s, WANTS_ROOM);
     // An operation that was done may have let a save or another operation begin.
     more |= s->work_due != VAN_NEVER;
@@ -333,7 +352,7 @@ uint64_t background_tick(struct shard *s)
     bool stuck = retry_batches(s);
     more |= !stuck && s->work_due != VAN_NEVER;
     uint64_t spent = s->o.slice_ns != 0 ? s->o.slice_ns : clock_ns() - begun;
-    s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;
+    s->rest_until = busy ? s->now + (1 + share) * spent : s->now;
     s->work_due = more ? s->rest_until : stuck ? s->now + RETRY_NS : VAN_NEVER;
     return s->work_due;
 }

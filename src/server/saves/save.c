@@ -18,7 +18,7 @@
 
 // The number of bytes of rows that are read out at a time. This takes much
 // less time than a slice.
-enum { BLOCK_BYTES = 256 << 10 };
+enum { BLOCK_BYTES = 64 << 10 };
 #define MISSING_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 #define STUCK_NS (10 * SECOND_NS)

@@ -10,6 +10,9 @@
 #include "base/alloc.h"
 #include "os/thread.h"
 
+// The thread is woken when this many bytes were added, or a file ends.
+enum { WAKE_BYTES = 1 << 20 };
+
 enum what { BEGIN, BLOCK, END };
 
 struct item {
@@ -32,6 +35,7 @@ struct save_writer {
     pthread_cond_t more;
     struct item *first, **last;
     size_t bytes; // bytes in the queue
+    size_t fresh; // bytes that were added since the thread was last woken
     bool full;    // a caller has found no room in the queue and waits to be woken
     bool closing, abandoned;
     struct rows_info *infos;
@@ -194,7 +198,12 @@ static int writer_queue_item(struct save_writer *w, struct item *x)
     if (threaded) {
         *w->last = x;
         w->last = &x->next;
-        pthread_cond_signal(&w->more);
+        w->fresh += x->bytes;
+        // A call of the system for each small block would cost the loop more than the block.
+        if (x->what == END || w->fresh >= WAKE_BYTES) {
+            w->fresh = 0;
+            pthread_cond_signal(&w->more);
+        }
     }
     pthread_mutex_unlock(&w->lock);
     if (!threaded)
