@@ -39,8 +39,8 @@ struct cut_part {
     bool gone_lost; // the list of removed rows is incomplete, as in store_part.gone_lost
 };
 
-// What is done next for the current partition: its rows are collected, or blocks of one kind
-// are written.
+// The next step for the current partition: its rows are collected, or blocks of one kind are
+// written.
 enum cut_stage {
     CUT_BEGIN,
     CUT_COLLECT,

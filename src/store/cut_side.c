@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-// Of a slot of a row: the slot of its extra row's copy, whose bits follow the floats.
+// The copy of a row has the slot of its extra row's copy, whose bits follow the floats.
 enum { LINK = 1 };
 
 static uint32_t get_link(const struct side_slots *x, uint32_t slot)
