@@ -750,6 +750,7 @@ static void saved_within(enum config_mode mode, uint32_t servers, uint32_t worke
     // The first save must be made even in the first pass, whose number of batches is not
     // known yet.
     assert_int_equal(first_epoch(out), 0);
+    assert_true(r.wait_seconds >= 0 && r.wait_seconds <= r.train_seconds);
     resume_from_all(&c, mode, &r, servers, workers);
     files_remove(c.out);
 }

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/driver_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -444,16 +445,18 @@ static uint32_t readers(struct driver *d)
     return n > 0 ? n : 1;
 }
 
-// Adds the times of a pass to the result. The mean time that workers have spent reading
-// is subtracted from the time of training.
-static void count_time(struct driver *d, double seconds, struct train_result *result)
+// Adds the times of a pass to the result: `seconds`, without `saves`, the time of saves within
+// the pass. The mean time that workers have spent reading is subtracted from the time of
+// training. Workers may wait for servers during all of a save, so its time is subtracted from that
+// of waiting.
+static void count_time(struct driver *d, double seconds, double saves,
+                       struct train_result *result)
 {
     uint32_t n = readers(d);
-    double read = d->read_seconds / n;
-    read = read < seconds ? read : seconds;
+    double read = fmin(d->read_seconds / n, seconds);
     result->read_seconds += read;
     result->train_seconds += seconds - read;
-    result->wait_seconds += d->wait_seconds / n;
+    result->wait_seconds += fmin(fmax(d->wait_seconds / n - saves, 0), seconds - read);
     result->data_bytes = d->data_bytes > result->data_bytes ? d->data_bytes
                                                             : result->data_bytes;
     d->read_seconds = d->wait_seconds = 0;
@@ -472,7 +475,8 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     int rc = open_pass(r, pass, result, e);
     if (rc == 0)
         rc = follow_pass(r, pass, &s, result, e);
-    count_time(d, clock_seconds() - start - (result->save_seconds - saved), result);
+    saved = result->save_seconds - saved;
+    count_time(d, clock_seconds() - start - saved, saved, result);
     // A pass over examples in memory reads nothing and counts no bad lines, so the count of
     // the pass that read them stays.
     if (d->bad_lines > r->bad_lines)
