@@ -25,6 +25,7 @@
     BUG(WITHOUT_GENERATION, "without-generation")                                        \
     BUG(WITHOUT_HOLDS, "without-holds")                                                  \
     BUG(WITHOUT_IDENTITY, "without-identity")                                            \
+    BUG(WITHOUT_KEPT_PRIMARIES, "without-kept-primaries")                                \
     BUG(WITHOUT_LAST_PUSHES, "without-last-pushes")                                      \
     BUG(WITHOUT_LATE_MARKS, "without-late-marks")                                        \
     BUG(WITHOUT_LATE_WORKERS, "without-late-workers")                                    \

@@ -112,6 +112,8 @@ static void change_chain(struct changes *c, uint32_t partition, uint32_t server)
     while (wanted_n < replicas && wanted[wanted_n] != 0)
         wanted_n++;
     (moves_only_one(c) ? replace_all : replace_one)(c, wanted, wanted_n, server);
+    if (scheduler_keeps_primaries(s, WIRE_SPACE_SPARSE))
+        scheduler_keep_primaries(s, WIRE_SPACE_SPARSE);
     chain_steps_order(chain, n, wanted, wanted_n, replicas);
     scheduler_plan_count(s);
 }
@@ -276,7 +278,8 @@ static void kill(struct changes *c)
     struct stage_server *x = &c->stage->servers[i];
     const struct sched_node *n = node_of(c, i);
     if (x->dead || n == NULL || !n->n.alive || n->stop_at != 0 ||
-        !sim_is_heard(s, WIRE_SERVER, i) || is_needed(c, x, n))
+        !sim_is_heard(s, WIRE_SERVER, i) || is_needed(c, x, n) ||
+        (c->may_die != NULL && !c->may_die(c->world, i)))
         return;
     c->died++;
     stage_kill_server(c->stage, i, scheduler_has_chains(s) && draw(c, 2) == 0);

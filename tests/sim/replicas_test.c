@@ -14,30 +14,26 @@
 //     it began, and none that had not been made when it ended
 //   - no request of a living worker fails, and nothing hangs
 //
+// test_sim_unbacked is this world with a second table, of which only primaries have rows
+// (setting replicas = 1). Workers push to both tables, and in some runs worker 0 drops the
+// second one and makes it again. Either the first table is saved and has days, or the second
+// one. While the second table exists, servers that lead partitions do not die. The test
+// checks both tables as above, and also:
+//
+//   - at the end only the primaries have rows of the second table
+//   - while it exists, no partition gets another primary
+//   - in some runs a primary dies although the table exists: the run ends with an error that
+//     names the lost partitions, and all pulls that were answered before are right
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "cluster/scheduler/scheduler_internal.h"
-#include "kit/changes.h"
-#include "kit/days.h"
-#include "kit/partings.h"
-#include "kit/saver.h"
 #include "kit/test.h"
 #include "rule/rule.h"
+#include "sim/replicas.h"
 
-enum {
-    BITS = 3,
-    PARTITIONS = 1 << BITS,
-    KEYS = 24,
-    TABLE = 3,
-    MAX_WORKERS = 3,
-    MAX_OPS = 40,
-    IN_FLIGHT = 3,
-    MAX_LOOSE = MAX_WORKERS * IN_FLIGHT,
-    MAX_CHANGES = 24,
-};
 enum {
     PUSHES,
     PULLS,
@@ -52,52 +48,15 @@ enum {
     SAVES_AGAIN,
     DAYS,
     KEPT,
-    EVENTS
+    EVENTS,
+    REMADE,
+    LOST
 };
-#define TABLE_CONFIG "name=sums;accessor=plain;dim=1;rule=sum;deltas=yes"
+static const char *const configs[TABLES] = {
+    "name=sums;accessor=plain;dim=1;rule=sum;deltas=yes",
+    "name=unbacked;accessor=plain;dim=1;rule=sum;deltas=yes;replicas=1"};
+static const char *const names[TABLES] = {"sums", "unbacked"};
 enum { CHOICE = 0x700, KEY }; // ids of random streams
-
-struct op {
-    bool push, also_pull, acknowledged;
-    client_ts ts; // 0 if the request is over
-    size_t n;
-    uint32_t which[KEYS]; // numbers of the request's keys
-    uint64_t keys[KEYS];
-    float values[KEYS], pulled[KEYS];
-    int64_t least[KEYS]; // sums of the pushes that were acknowledged before
-};
-
-struct worker {
-    struct world *world;
-    struct stage_client c;
-    client_ts making; // the request that makes the table
-    bool made;
-    uint32_t n_ops, next, open;
-    uint64_t pace, next_at; // longest time between two operations; time of the next one
-    struct op ops[MAX_OPS];
-};
-
-struct world {
-    struct stage stage; // must be the first member
-    uint32_t n_workers;
-    struct worker workers[MAX_WORKERS];
-    uint64_t keys[KEYS];
-    int64_t acknowledged[KEYS], made[KEYS];
-    struct changes changes;
-    uint64_t epoch; // the owners are those of this epoch
-    uint32_t owners[PARTITIONS];
-    uint64_t promoted; // number of partitions whose owner has changed
-    // A server and a worker that are cut off from the scheduler until this time; NULL: none.
-    struct van *cut_server, *cut_worker;
-    uint32_t cut_partition; // a partition that the server does not lead any more
-    uint64_t cut_until, next_cut, cuts;
-    struct partings partings;
-    struct roots *roots;
-    struct sim_saver *saver;
-    struct sim_days days;
-    int64_t
-        saved[KEYS]; // sums of the pushes that were acknowledged before the save began
-};
 
 static uint64_t draw(struct world *w, uint64_t n)
 {
@@ -139,18 +98,18 @@ static void check_save(void *ctx, struct store *in)
     for (uint32_t i = 0; i < KEYS; i++) {
         const float *row = store_row(in, w->keys[i], NULL);
         int64_t is = row != NULL ? (int64_t)*row : 0;
-        if (is < w->saved[i] || is > w->made[i])
+        if (is < w->saved[i] || is > w->made[w->saves_of][i])
             stage_failed(&w->stage,
                          "a save has %lld of key %u (partition %u): not in %lld..%lld",
                          (long long)is, i, partition_of(w, i), (long long)w->saved[i],
-                         (long long)w->made[i]);
+                         (long long)w->made[w->saves_of][i]);
     }
 }
 
 static void begin_save(void *ctx)
 {
     struct world *w = ctx;
-    memcpy(w->saved, w->acknowledged, sizeof(w->saved));
+    memcpy(w->saved, w->acknowledged[w->saves_of], sizeof(w->saved));
 }
 
 // Nothing is saved while a planted bug is searched for, so the seeds that find one do not
@@ -161,8 +120,8 @@ static int open_saver(struct world *w, struct err *e)
         return 0;
     struct sim_saver_options o = {.seed = w->stage.o->seed + w->stage.lives,
                                   .dir = w->stage.o->dir,
-                                  .config = TABLE_CONFIG,
-                                  .table = TABLE,
+                                  .config = configs[w->saves_of],
+                                  .table = TABLE + w->saves_of,
                                   .partition_bits = BITS,
                                   .bugs = stage_bugs(&w->stage),
                                   .deltas = true,
@@ -175,6 +134,7 @@ static int open_saver(struct world *w, struct err *e)
 static void let_save(struct world *w, bool made)
 {
     struct err e;
+    made &= w->saves_of == SUMS || w->life.state == THERE;
     if (w->saver != NULL && !stage_is_down(&w->stage) &&
         sim_saver_step(w->saver, w->stage.scheduler, made, &e) != 0)
         stage_failed(&w->stage, "%s", e.text);
@@ -205,7 +165,9 @@ static int world_open(void *ctx, struct err *e)
                                   .world = w,
                                   .next = draw(w, 300 * MS),
                                   .pace = 400 * MS,
-                                  .most = MAX_CHANGES};
+                                  .most = MAX_CHANGES,
+                                  .may_die = life_may_die};
+    life_open(w);
     w->partings.stage = &w->stage;
     struct roots_options below = {.save = w->stage.o->dir};
     TRY(roots_open(&w->roots, &below, e));
@@ -217,7 +179,7 @@ static int world_open(void *ctx, struct err *e)
     struct sim_seen seen = {TABLE, 1, w->keys[0]};
     TRY(stage_open_strangers(&w->stage, &seen, e));
     if (w->stage.o->bug == NO_BUG || w->stage.o->bug == WITHOUT_ADMIN_NUMBERS)
-        w->days = days_open(&w->workers[0].c, TABLE);
+        w->days = days_open(&w->workers[0].c, TABLE + w->saves_of);
     return open_saver(w, e);
 }
 
@@ -233,29 +195,33 @@ static void world_close(void *ctx)
 
 // ---------------------------------------------------------------- workers
 
-static void make_table(struct worker *k)
+void world_make_table(struct worker *k, uint32_t table)
 {
     struct stage *s = &k->world->stage;
     struct table_config t = table_config_defaults();
-    if (table_config_parse(&t, TABLE_CONFIG, &s->said) != 0)
+    if (table_config_parse(&t, configs[table], &s->said) != 0)
         stage_failed(s, "%s", s->said.text);
-    k->making = stage_begun(&k->c, client_table(k->c.client, TABLE, &t, &s->said),
-                            "making the table");
+    k->making[table] = stage_begun(&k->c,
+                                   client_table(k->c.client, TABLE + table, &t, &s->said),
+                                   "making the table");
 }
 
 static void let_table_be_made(struct worker *k)
 {
     if (!member_ready(client_member(k->c.client)))
         return;
-    if (k->making == 0)
-        make_table(k);
+    if (k->making[SUMS] == 0)
+        world_make_table(k, SUMS);
     else
-        k->made = stage_is_over(&k->c, &k->making, "making the table");
+        k->made = stage_is_over(&k->c, &k->making[SUMS], "making the table");
 }
 
-static void choose(struct world *w, struct op *op)
+static void choose(struct worker *k, struct op *op)
 {
+    struct world *w = k->world;
     uint64_t rate = 1 + draw(w, 6), first = draw(w, KEYS);
+    op->table = k->knows == w->life.number && life_in_use(w) ? (uint32_t)draw(w, 2)
+                                                             : SUMS;
     op->push = draw(w, 3) != 0;
     op->also_pull = op->push && draw(w, 4) == 0;
     for (uint32_t i = 0; i < KEYS; i++) {
@@ -265,7 +231,7 @@ static void choose(struct world *w, struct op *op)
         op->which[op->n] = key;
         op->keys[op->n] = w->keys[key];
         op->values[op->n] = (float)(1 + draw(w, 500));
-        op->least[op->n++] = w->acknowledged[key];
+        op->least[op->n++] = w->acknowledged[op->table][key];
     }
 }
 
@@ -284,7 +250,7 @@ static void choose_cut(struct worker *k, struct op *op)
         key = (key + 1) % KEYS;
     op->which[0] = key;
     op->keys[0] = w->keys[key];
-    op->least[0] = w->acknowledged[key];
+    op->least[0] = w->acknowledged[SUMS][key];
     op->values[0] = (float)(1 + draw(w, 500));
     op->push = !is_cut(k);
     op->n = 1;
@@ -294,7 +260,7 @@ static void begin_op(struct worker *k, struct op *op)
 {
     struct world *w = k->world;
     if (op->push) {
-        struct client_push p = {.table = TABLE,
+        struct client_push p = {.table = TABLE + op->table,
                                 .keys = op->keys,
                                 .n = op->n,
                                 .values = op->values,
@@ -304,12 +270,14 @@ static void begin_op(struct worker *k, struct op *op)
                                 .examples = 1,
                                 .pulled = op->also_pull ? op->pulled : NULL};
         for (size_t i = 0; i < op->n; i++)
-            w->made[op->which[i]] += (int64_t)op->values[i];
+            w->made[op->table][op->which[i]] += (int64_t)op->values[i];
         op->ts = stage_begun(&k->c, client_push(k->c.client, &p, &w->stage.said),
                              "a push");
     } else {
-        struct client_pull p = {
-            .table = TABLE, .keys = op->keys, .n = op->n, .values = op->pulled};
+        struct client_pull p = {.table = TABLE + op->table,
+                                .keys = op->keys,
+                                .n = op->n,
+                                .values = op->pulled};
         op->ts = stage_begun(&k->c, client_pull(k->c.client, &p, &w->stage.said),
                              "a pull");
     }
@@ -321,25 +289,25 @@ static void check_pulled(const struct worker *k, const struct op *op)
 {
     struct world *w = k->world;
     for (size_t i = 0; i < op->n; i++) {
-        int64_t got = (int64_t)op->pulled[i], most = w->made[op->which[i]];
+        int64_t got = (int64_t)op->pulled[i], most = w->made[op->table][op->which[i]];
         int64_t least = op->least[i] + (op->push ? (int64_t)op->values[i] : 0);
         if (got < least || got > most)
-            stage_failed(&w->stage,
-                         "worker %u pulled %lld of key %u (partition %u): not in "
-                         "%lld..%lld",
-                         k->c.number, (long long)got, op->which[i],
-                         partition_of(w, op->which[i]), (long long)least,
-                         (long long)most);
+            stage_failed(
+                &w->stage,
+                "worker %u pulled %lld of key %u (partition %u) of table %s: not "
+                "in %lld..%lld",
+                k->c.number, (long long)got, op->which[i], partition_of(w, op->which[i]),
+                names[op->table], (long long)least, (long long)most);
     }
 }
 
-static void end_op(struct worker *k, struct op *op)
+void world_end_op(struct worker *k, struct op *op)
 {
     struct world *w = k->world;
     k->open--;
     op->acknowledged = op->push;
     for (size_t i = 0; i < op->n && op->push; i++)
-        w->acknowledged[op->which[i]] += (int64_t)op->values[i];
+        w->acknowledged[op->table][op->which[i]] += (int64_t)op->values[i];
     if (!op->push || op->also_pull)
         check_pulled(k, op);
 }
@@ -366,21 +334,37 @@ static void let_work(struct worker *k)
         let_table_be_made(k);
         return;
     }
+    life_let_know(k);
     for (uint32_t i = 0; i < k->next; i++)
         if (stage_is_over(&k->c, &k->ops[i].ts, k->ops[i].push ? "a push" : "a pull"))
-            end_op(k, &k->ops[i]);
+            world_end_op(k, &k->ops[i]);
     uint64_t now = sim_now(w->stage.sim);
     if (k->next < k->n_ops && k->open < IN_FLIGHT && now >= k->next_at) {
         k->next_at = now + draw(w, w->cut_worker != NULL ? 200 * MS : k->pace);
         if (w->cut_worker != NULL)
             choose_cut(k, &k->ops[k->next]);
         else
-            choose(w, &k->ops[k->next]);
+            choose(k, &k->ops[k->next]);
         begin_op(k, &k->ops[k->next++]);
     }
 }
 
 // ---------------------------------------------------------------- the run
+
+// Returns whether the scheduler has declared all dead servers dead.
+bool world_deaths_are_known(const struct world *w)
+{
+    if (stage_is_down(&w->stage))
+        return false;
+    for (uint32_t i = 0; i < w->stage.n_servers; i++) {
+        const struct stage_server *x = &w->stage.servers[i];
+        const struct sched_node *n = scheduler_node_of(w->stage.scheduler,
+                                                       member_id(shard_member(x->shard)));
+        if (x->dead && !x->ghost && n != NULL && n->n.alive)
+            return false;
+    }
+    return true;
+}
 
 static void count_promotions(struct world *w)
 {
@@ -393,6 +377,10 @@ static void count_promotions(struct world *w)
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         uint32_t owner = r->owners[WIRE_SPACE_SPARSE][p];
         w->promoted += w->epoch != 0 && owner != w->owners[p];
+        if (w->life.watched && owner != w->owners[p])
+            stage_failed(&w->stage,
+                         "partition %u has another primary, but a table has one replica",
+                         p);
         w->owners[p] = owner;
     }
     w->epoch = r->epoch;
@@ -488,6 +476,9 @@ static void act(void *ctx)
 {
     struct world *w = ctx;
     bool made = false;
+    if (life_has_lost_rows(w))
+        return;
+    life_let(w);
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = &w->workers[i];
         made |= k->made;
@@ -498,33 +489,24 @@ static void act(void *ctx)
     if (made)
         changes_act(&w->changes);
     let_save(w, made);
-    if (w->workers[0].made)
+    if (w->workers[0].made && (w->saves_of == SUMS || w->life.state == THERE))
         days_let(&w->days);
     count_promotions(w);
+    w->life.watched = w->life.state == THERE;
+    life_kill_primary(w);
     cut_somebody(w);
     partings_act(&w->partings, has_finished_all(w));
 }
 
 static bool is_done(const struct world *w)
 {
+    if (w->life.kills_at != VAN_NEVER)
+        return w->life.ended;
+    if (w->life.state == MAKING || w->life.state == GOING)
+        return false;
     return w->changes.next == VAN_NEVER && partings_done(&w->partings) &&
            has_finished_all(w) && (w->saver == NULL || sim_saver_is_done(w->saver)) &&
            days_are_over(&w->days);
-}
-
-// Returns whether the scheduler has declared all dead servers dead.
-static bool deaths_are_known(const struct world *w)
-{
-    if (stage_is_down(&w->stage))
-        return false;
-    for (uint32_t i = 0; i < w->stage.n_servers; i++) {
-        const struct stage_server *x = &w->stage.servers[i];
-        const struct sched_node *n = scheduler_node_of(w->stage.scheduler,
-                                                       member_id(shard_member(x->shard)));
-        if (x->dead && !x->ghost && n != NULL && n->n.alive)
-            return false;
-    }
-    return true;
 }
 
 // Lets all processes leave the cluster.
@@ -573,31 +555,32 @@ static bool is_a_sum(const struct world *w, struct loose *x, uint32_t from)
     return nothing;
 }
 
-static void check_sums(struct world *w, struct shard *s, uint32_t partition)
+static void check_sums(struct world *w, struct shard *s, uint32_t table,
+                       uint32_t partition)
 {
     struct loose x = {.partition = partition};
     for (uint32_t i = 0; i < w->n_workers; i++)
         for (uint32_t j = 0; j < w->workers[i].next && w->workers[i].c.dead; j++) {
             const struct op *op = &w->workers[i].ops[j];
-            if (op->push && !op->acknowledged)
+            if (op->push && op->table == table && !op->acknowledged && !op->was_dropped)
                 x.ops[x.n++] = op;
         }
     for (uint32_t k = 0; k < KEYS; k++) {
-        const float *row = shards_row(s, TABLE, w->keys[k]);
+        const float *row = shards_row(s, TABLE + table, w->keys[k]);
         if (partition_of(w, k) == partition)
-            x.left[k] = (row != NULL ? (int64_t)*row : 0) - w->acknowledged[k];
+            x.left[k] = (row != NULL ? (int64_t)*row : 0) - w->acknowledged[table][k];
     }
     if (!is_a_sum(w, &x, 0))
         stage_failed(
             &w->stage,
-            "partition %u: the sums are not those of the acknowledged pushes and "
-            "of some of the %u pushes that dead workers had in flight",
-            partition, x.n);
+            "partition %u of table %s: the sums are not those of the acknowledged "
+            "pushes and of some of the %u pushes that dead workers had in flight",
+            partition, names[table], x.n);
 }
 
 // Checks that a server has the rows of the partition that the primary has, or no row.
 static void check_server(struct world *w, uint32_t server, struct shard *primary,
-                         uint32_t partition)
+                         uint32_t table, uint32_t partition)
 {
     struct shard *s = w->stage.servers[server].shard;
     bool member = roster_is_member(&w->stage.scheduler->roster, WIRE_SPACE_SPARSE,
@@ -605,14 +588,16 @@ static void check_server(struct world *w, uint32_t server, struct shard *primary
     for (uint32_t k = 0; k < KEYS; k++) {
         if (partition_of(w, k) != partition)
             continue;
-        const float *row = shards_row(s, TABLE, w->keys[k]);
-        const float *good = member ? shards_row(primary, TABLE, w->keys[k]) : NULL;
+        const float *row = shards_row(s, TABLE + table, w->keys[k]);
+        bool has = table == SUMS ? member : s == primary;
+        const float *good = has ? shards_row(primary, TABLE + table, w->keys[k]) : NULL;
         if ((row != NULL) != (good != NULL) || (row != NULL && *row != *good))
-            stage_failed(&w->stage, "key %u of partition %u is %lld on %s server %u", k,
-                         partition, row != NULL ? (long long)*row : -1,
+            stage_failed(&w->stage,
+                         "key %u of partition %u of table %s is %lld on %s server %u", k,
+                         partition, names[table], row != NULL ? (long long)*row : -1,
                          member ? "a member's" : "another", server);
     }
-    if (member && w->days.client != NULL)
+    if (member && table == w->saves_of && w->days.client != NULL)
         days_check(&w->days, s, partition);
 }
 
@@ -630,10 +615,12 @@ static void check_rows(struct world *w)
             stage_failed(&w->stage, "partition %u has no living owner", p);
             return;
         }
-        check_sums(w, primary, p);
-        for (uint32_t i = 0; i < w->stage.n_servers; i++)
-            if (stage_is_there(&w->stage.servers[i]))
-                check_server(w, i, primary, p);
+        for (uint32_t table = SUMS; table < TABLES; table++) {
+            check_sums(w, primary, table, p);
+            for (uint32_t i = 0; i < w->stage.n_servers; i++)
+                if (stage_is_there(&w->stage.servers[i]))
+                    check_server(w, i, primary, table, p);
+        }
     }
 }
 
@@ -647,9 +634,14 @@ static void work(void *ctx)
             return;
         }
     end_cut(w);
+    if (w->life.ended) {
+        leave(w);
+        (void)life_has_lost_rows(w);
+        return;
+    }
     stage_settle(&w->stage, 2 * SECOND);
     for (uint64_t end = sim_now(w->stage.sim) + 200 * SECOND;
-         !deaths_are_known(w) && stage_let(&w->stage, end);)
+         !world_deaths_are_known(w) && stage_let(&w->stage, end);)
         continue;
     if (!changes_end(&w->changes))
         return;
@@ -681,6 +673,10 @@ static void count(void *ctx, uint64_t *counts)
         counts[DROPPED] += w->stage.scheduler->moving.dropped;
     counts[SAVES] += w->saver != NULL ? sim_saver_saves(w->saver) : 0;
     counts[DAYS] += w->days.ended;
+    counts[REMADE] += w->life.number > 1 ? w->life.number - 1 : 0;
+    if (w->life.ended)
+        counts[LOST] += strstr(w->stage.scheduler->end.text, " of table 'unbacked'") !=
+                        NULL;
     counts[SAVES_AGAIN] += w->saver != NULL ? sim_saver_again(w->saver) : 0;
 }
 
@@ -692,6 +688,14 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[WORKERS_DIED] > seeds / 10);
     assert_true(counts[SAVES] > seeds / 3 && counts[DAYS] > seeds / 2);
     assert_true(counts[CUTS] > seeds / 10 || counts[KEPT] > 0);
+}
+
+static void check_unbacked_counts(const uint64_t *counts, uint64_t seeds)
+{
+    assert_true(counts[PUSHES] > 10 * seeds && counts[PULLS] > 5 * seeds);
+    assert_true(counts[FILLS] > 5 * seeds && counts[SERVERS_DIED] > seeds / 10);
+    assert_true(counts[REMADE] > seeds / 2 && counts[LOST] > seeds / 20);
+    assert_true(counts[SAVES] > seeds / 5 && counts[DAYS] > seeds / 4);
 }
 
 int main(int argc, char **argv)
@@ -725,7 +729,8 @@ int main(int argc, char **argv)
                     "servers that did not hear that they were replaced",
                     "replicas that had to leave chains", "saves",
                     "saves that began again", "days", "schedulers that came back",
-                    "events"},
+                    "events", "unbacked tables that were made again",
+                    "runs that a killed primary has ended"},
         .world = &world,
         .seeds = 500,
         .asan_seeds = 50,
@@ -733,5 +738,15 @@ int main(int argc, char **argv)
         .bug_seeds = 1000,
         .check = check_counts,
     };
-    return seeds_main(&replicas, argc, argv);
+    struct seeds unbacked = replicas;
+    unbacked.program = "test_sim_unbacked";
+    memset(unbacked.bugs, 0, sizeof(unbacked.bugs));
+    memset(unbacked.state_bugs, 0, sizeof(unbacked.state_bugs));
+    unbacked.bugs[0].bug = WITHOUT_KEPT_PRIMARIES;
+    unbacked.state_bugs[0].bug = WITHOUT_KEPT_PRIMARIES;
+    unbacked.seeds = 100;
+    unbacked.asan_seeds = 40;
+    unbacked.state_seeds = 20;
+    unbacked.check = check_unbacked_counts;
+    return seeds_main(REPLICAS_UNBACKED ? &unbacked : &replicas, argc, argv);
 }

@@ -236,7 +236,8 @@ int scheduler_chains_plan(struct scheduler *s, int space, struct chains_faults *
         rc = chains_plan(loops, list_loops(s, space, loops), s->moving.even, &present,
                          &wanted, ret);
     }
-    if (rc == 0 && scheduler_keeps_primaries(s, space))
+    if (rc == 0 && scheduler_keeps_primaries(s, space) &&
+        !bug_in(s->o.bugs, WITHOUT_KEPT_PRIMARIES))
         scheduler_keep_primaries(s, space);
     if (rc == 0)
         scheduler_chains_order(s, space);
