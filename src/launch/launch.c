@@ -293,11 +293,9 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
+            const char *rest = "; the run goes on if other servers have its partitions";
             (void)buf_printf(&r->held, "%s%s\n", exit_policy_describe(&x, text),
-                             x.role == LAUNCH_SERVER && killed
-                                 ? "; the run goes on if other servers have its "
-                                   "partitions"
-                                 : "");
+                             x.role == LAUNCH_SERVER && killed ? rest : "");
             if (number != 0)
                 // A process that was killed did not end because of the run's end, so it is
                 // reported at once.
