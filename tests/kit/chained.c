@@ -104,6 +104,7 @@ struct scheduler_options chained_options(void)
     struct scheduler_options o = world_options(0, 1);
     o.partition_bits = CHAINED_BITS;
     o.replicas = chained.replicas;
+    o.server_timeout_ns = chained.server_timeout;
     memset(o.session_key, 7, sizeof(o.session_key));
     if (chained.with_journal)
         o.journal = &chained.journal.base;

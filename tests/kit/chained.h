@@ -16,6 +16,7 @@ struct chained {
     bool with_journal;
     struct memory_journal journal;
     const char *const *zones; // the zones of the servers; NULL: they have none
+    uint64_t server_timeout;  // struct scheduler_options
     uint32_t out; // a member that was reported, and may leave chains early; 0: none
     // The placement before the last event, and the targets of the moves under way (0: none).
     uint64_t epoch;

@@ -405,7 +405,7 @@ static void encoded_roster_holds(const struct scheduler *s)
     assert(x->users > 0);
     assert(x->msg.version <= s->roster.version && x->msg.epoch <= s->roster.epoch);
     assert(x->msg.nodes.data == x->nodes.data);
-    assert(x->msg.nodes.n + x->msg.moves.n == x->nodes.len);
+    assert(x->msg.nodes.n + x->msg.moves.n + x->msg.unbacked.n == x->nodes.len);
     assert(x->msg.owners.data == x->owners.data);
     assert(x->msg.owners.n + x->msg.backups.n == x->owners.len);
     size_t ids = x->msg.epoch != 0 ? WIRE_SPACES * roster_partitions(&s->roster) : 0;

@@ -519,6 +519,8 @@ void scheduler_chains_begin_epoch(struct scheduler *s);
 
 // Defined in scheduler_unbacked.c, for tables of which only primaries have rows:
 
+// Returns whether there is an unbacked table.
+bool scheduler_has_unbacked(const struct scheduler *s);
 // Returns whether no partition of the space may get another primary.
 bool scheduler_keeps_primaries(const struct scheduler *s, int space);
 // Lets the primaries lead the planned chains of the space.

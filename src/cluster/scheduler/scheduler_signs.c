@@ -37,9 +37,17 @@ uint64_t scheduler_timeout(const struct scheduler *s)
     return clock_earlier(s->o.dead_timeout_ns, s->o.server_timeout_ns);
 }
 
+// Returns whether the run goes on without a dead node of this role, and waits for its death. If
+// only primaries have the rows of a table, a death most likely ends the run.
+static bool is_replaced(const struct scheduler *s, enum wire_role role)
+{
+    return role == WIRE_SERVER && scheduler_has_chains(s) && !scheduler_has_unbacked(s);
+}
+
 uint64_t scheduler_timeout_of(const struct scheduler *s, enum wire_role role)
 {
-    return role == WIRE_SERVER ? s->o.server_timeout_ns : s->o.dead_timeout_ns;
+    return role == WIRE_SERVER && !scheduler_has_unbacked(s) ? s->o.server_timeout_ns
+                                                             : s->o.dead_timeout_ns;
 }
 
 static uint64_t beat_of(const struct scheduler *s)
@@ -179,9 +187,8 @@ static uint64_t closed_too_long(const struct scheduler *s, const struct sched_no
 {
     const struct process *p = &s->processes[n->process];
     uint64_t grace = scheduler_timeout_of(s, n->n.role), since = n->closed_at;
-    bool replaced = n->n.role == WIRE_SERVER && scheduler_has_chains(s);
     if (p->silent_at != 0) {
-        uint64_t beats = replaced ? SILENT_BEATS_REPLICAS : SILENT_BEATS;
+        uint64_t beats = is_replaced(s, n->n.role) ? SILENT_BEATS_REPLICAS : SILENT_BEATS;
         grace = clock_earlier(grace, beats * beat_of(s));
         since = p->silent_at > since ? p->silent_at : since;
     } else if (p->beats) {
@@ -199,9 +206,9 @@ static uint64_t rejoin_until(const struct scheduler *s, const struct sched_node 
 {
     uint64_t all = s->o.dead_timeout_ns + MEMBER_TRY_NS,
              own = s->o.server_timeout_ns + REJOIN_REPLICAS_NS;
-    bool replaced = n->n.role == WIRE_SERVER && scheduler_has_chains(s);
-    return replaced && s->rejoin_until > all && own < all ? s->rejoin_until - all + own
-                                                          : s->rejoin_until;
+    return is_replaced(s, n->n.role) && s->rejoin_until > all && own < all
+               ? s->rejoin_until - all + own
+               : s->rejoin_until;
 }
 
 static uint64_t death_of(const struct scheduler *s, const struct sched_node *n)

@@ -24,6 +24,14 @@ bool scheduler_keeps_primaries(const struct scheduler *s, int space)
     return s->n_unbacked > 0 && first_of(s, space) != NULL;
 }
 
+bool scheduler_has_unbacked(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_unbacked; i++)
+        if (s->unbacked[i].exists)
+            return true;
+    return false;
+}
+
 static bool leads(const struct scheduler *s, int space, uint32_t process)
 {
     const uint32_t *owners = s->roster.owners[space];
@@ -114,6 +122,21 @@ static struct unbacked *get(struct scheduler *s, uint32_t table)
     return x;
 }
 
+// Says why servers that are drained do not leave.
+static void tell_drained(struct scheduler *s, const struct unbacked *x)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        if (p->used && p->draining && p->role == WIRE_SERVER && leads(s, x->space, i))
+            scheduler_say(
+                s,
+                "server %u is drained, but it keeps the partitions that it leads: "
+                "only it has their rows of table '%s'; it leaves when the table is "
+                "dropped",
+                p->rank, x->name);
+    }
+}
+
 // The plan under way may give partitions other primaries, or the table that prevented that is
 // gone.
 static void follow(struct scheduler *s, const struct unbacked *x)
@@ -124,6 +147,8 @@ static void follow(struct scheduler *s, const struct unbacked *x)
     s->changed = true;
     if (s->moving.wanted[0] != NULL)
         (void)scheduler_plan(s, false, why);
+    if (x->exists)
+        tell_drained(s, x);
 }
 
 void scheduler_unbacked_serve(struct scheduler *s, struct sched_node *n, uint64_t request,

@@ -2,6 +2,7 @@
 // ends the run. See kit/chained.h.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
 #include <string.h>
 
 #include "kit/chained.h"
@@ -63,7 +64,7 @@ static void test_primaries_stay(void **state)
 // servers, one that joins becomes a backup of all partitions.
 static void test_chains_stay_apart(void **state)
 {
-    // By actor; one of them is the worker.
+    // The zone of each actor; one of them is the worker.
     static const char *const names[] = {"east", "west", "west", "west"};
     (void)state;
     for (uint32_t servers = 1; servers <= 2; servers++) {
@@ -90,7 +91,7 @@ static void test_chains_stay_apart(void **state)
 // in its zone make room for it.
 static void test_drained_before(void **state)
 {
-    // By actor; the second but last one is the worker.
+    // The zone of each actor; the third one is the worker.
     static const char *const names[] = {"east", "west", "west", "east"};
     (void)state;
     chained.zones = names;
@@ -113,6 +114,15 @@ static void test_drained_before(void **state)
     chained.zones = NULL;
 }
 
+static char last_line[256]; // of the scheduler's log, about a server that is drained
+
+static void keep_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    if (strstr(line, "is drained, but") != NULL)
+        snprintf(last_line, sizeof(last_line), "%s", line);
+}
+
 static void test_drain_refused(void **state)
 {
     (void)state;
@@ -122,7 +132,11 @@ static void test_drain_refused(void **state)
     tell(&w.actors[1], 3, "", 1, false);
     assert_true(chained_drain(8));
     // The table comes back while partitions move: the server keeps those that it leads.
+    w.s->o.log = keep_line;
     tell(&w.actors[1], 3, "lone", 1, true);
+    assert_non_null(strstr(last_line, "server 0 is drained, but it keeps the partitions "
+                                      "that it leads: only it has their rows of table "
+                                      "'lone'"));
     uint32_t led = chained_leads(WIRE_SPACE_SPARSE, 8);
     assert_true(led > 0);
     chained_run(200 * SECONDS);
@@ -158,6 +172,25 @@ static void test_deaths(void **state)
                            " of 16 of table 'lone', 'other', which have no "
                            "other replica (replicas = 1); --resume "));
     world_close(&w);
+}
+
+// A server is not taken for dead as soon as usual with replicas, because its death would end the
+// run.
+static void test_silent_primary(void **state)
+{
+    (void)state;
+    for (int with = 0; with < 2; with++) {
+        chained.server_timeout = 750 * MILLIS;
+        chained_open(3, 2);
+        chained.server_timeout = 0;
+        if (with)
+            tell(&w.actors[0], 3, "lone", 0, true);
+        sim_partition(w.sim, w.actors[0].v, w.v, true);
+        chained_run(3 * SECONDS);
+        assert_int_equal(w.s->phase, SCHEDULER_RUNNING);
+        assert_int_equal(roster_find(chained_roster(), 8)->alive, with);
+        world_close(&w);
+    }
 }
 
 // Messages about earlier tables with the number have no effect, and neither have such that are
@@ -255,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_drained_before),
         cmocka_unit_test(test_drain_refused),
         cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_silent_primary),
         cmocka_unit_test(test_late_messages),
         cmocka_unit_test(test_primary_reports_itself),
         cmocka_unit_test(test_journal),

@@ -204,7 +204,7 @@ int records_apply_part(struct shard *s, const struct channel_record *r, uint32_t
     memcpy(&x, r->common, sizeof(x));
     struct shard_table *t = find_table(s, x.notes.table, r->space);
     if (t == NULL || x.micro > SHARD_MICROS || x.micros > SHARD_MICROS ||
-        r->n_items > KEYS_MAX || r->each[0] != sizeof(*part.keys) ||
+        r->n_items > (t->unbacked ? 0 : KEYS_MAX) || r->each[0] != sizeof(*part.keys) ||
         r->each[1] != value_bytes(t))
         return stream_damaged(e);
     part = (struct sync_backup_part){.clock = x.clock,
