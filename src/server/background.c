@@ -185,8 +185,11 @@ static enum outcome operation_begin(struct shard *s, const struct shard_request 
     }
     if (is_of_stores(m->what))
         return begin_on_store(s, t, m, q->peer->session, ret_begun, e);
-    if (s->chain != NULL && !unbacked_may_copy(s, m))
-        return WANTS_ROSTER;
+    if (s->chain != NULL) {
+        enum outcome outcome = unbacked_may_copy(s, m, e);
+        if (outcome != GOES_ON || e->code != 0)
+            return outcome;
+    }
     // A save or an operation still needs one of the tables.
     if (!background_free(t) || target_is_busy(s, m))
         return WANTS_TURN;

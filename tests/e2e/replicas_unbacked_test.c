@@ -94,11 +94,25 @@ static void a_primary_dies(void **state)
     cluster_wait("c", CLUSTER_PATIENCE);
 }
 
+// A table that was refused does not prevent drains.
+static void refused_table(void **state)
+{
+    (void)state;
+    replicated_begin(3, 2);
+    tables_admin(2, "create --settings "
+                    "name=ghost;accessor=plain;dim=1;rule=sum;replicas=1;cold=rows;"
+                    "hot-rows=1;cold-durable=yes");
+    tug_ends(0, "drain 0 --scheduler 127.0.0.1:%u", tables_port);
+    cluster_ends("a", 0, CLUSTER_PATIENCE);
+    replicated_finish(CHECK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_test(rows_stay),
         cluster_test(a_primary_dies),
+        cluster_test(refused_table),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }

@@ -158,12 +158,15 @@ void scheduler_unbacked_serve(struct scheduler *s, struct sched_node *n, uint64_
     (void)request;
     if (!scheduler_has_chains(s) || s->phase != SCHEDULER_RUNNING ||
         m->table >= ROSTER_TABLES || m->space >= WIRE_SPACES ||
+        m->drops > INT32_MAX || // more than a loop accepts (chain_check_drops)
         m->name.n >= sizeof(s->unbacked->name) ||
         !printable_check(m->name.data, m->name.n))
         return;
     struct unbacked *x = get(s, m->table);
     if (x == NULL) // memory is out, and the sender repeats the message
         return;
+    // Of two tables with equal counts the first one stays: some loop may have it. Loops refuse
+    // the other one if it is in another space.
     bool is_new = m->exists ? m->drops >= x->drops && !(x->exists && m->drops == x->drops)
                             : m->drops > x->drops;
     if (!is_new)

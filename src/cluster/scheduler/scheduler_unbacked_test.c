@@ -212,6 +212,8 @@ static void test_late_messages(void **state)
     assert_int_equal(chained_roster()->n_unbacked, 0);
     tell(a, ROSTER_TABLES, "lone", 0, true);
     tell(a, 4, "a\x1b[2J", 0, true);
+    tell(a, 4, "a", (uint64_t)INT32_MAX + 1, true);
+    tell(a, 4, "a", UINT64_MAX, true);
     assert_int_equal(chained_roster()->n_unbacked, 0);
     tell(a, 4, "b", 0, true);
     tell(a, 3, "again", 3, true);

@@ -62,6 +62,7 @@ void chain_close(struct shard *s)
     mem_free(c->routes);
     mem_free(c->runs);
     mem_free(c->left);
+    unbacked_close(s);
     buf_free(&c->pushed);
     buf_free(&c->has_row);
     buf_free(&c->acks);

@@ -191,6 +191,8 @@ struct chain {
     uint64_t leave_at;    // time of the next report of leave.c
     uint64_t loads_until; // other members may load rows until then
     uint64_t tell_at;     // time of the next look of unbacked_send
+    struct unbacked_told
+        *told; // unbacked tables to be made; the scheduler knows or is told
     // The number of times that each table was dropped. Records of tables and drops have
     // this number, because they may come late, and over several channels.
     uint64_t drops[SPEC_MAX_TABLES];
@@ -311,14 +313,17 @@ int chain_take_drops(struct shard *s, struct stream *x, struct err *e);
 
 // Returns whether only primaries have the rows of a table with this spec.
 bool unbacked_is(const struct shard *s, const struct table_spec *spec);
-// Returns whether a client may make the table now. The scheduler must know an unbacked table
-// before it has rows. If it does not, the request waits for a newer roster.
-bool unbacked_may_make(struct shard *s, const struct msg_table *m);
-// Returns the same for the table into which an operation copies rows.
-bool unbacked_may_copy(struct shard *s, const struct msg_table_do *m);
+// A client makes a table. The scheduler must know an unbacked table before it has rows; so
+// this returns WANTS_ROSTER until the roster names the table. If the table is refused, *e is
+// set, and the scheduler has not been told.
+enum outcome unbacked_may_make(struct shard *s, const struct msg_table *m, struct err *e);
+// Does the same for the table into which an operation copies rows.
+enum outcome unbacked_may_copy(struct shard *s, const struct msg_table_do *m,
+                               struct err *e);
 // Looks soon whether the scheduler knows of all drops of unbacked tables.
 void unbacked_look(struct shard *s);
 void unbacked_send(struct shard *s);
+void unbacked_close(struct shard *s);
 
 // Defined in load_records.c:
 

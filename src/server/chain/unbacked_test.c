@@ -288,6 +288,112 @@ static void test_copy_from_backed(void **state)
     replicas_close(w);
 }
 
+// Sends the table to server 0, and checks that it is refused with this text, and that the
+// scheduler was not told.
+static void check_refused(struct replicas *w, const char *text)
+{
+    uint32_t told = w->unbacked_told;
+    w->refusal[0] = '\0';
+    replicas_send_table(w, 0);
+    REPLICAS_UNTIL(w, w->refusal[0] != '\0');
+    assert_non_null(strstr(w->refusal, text));
+    replicas_run(w, SECOND_NS);
+    assert_int_equal(w->unbacked_told, told);
+    assert_null(table_on(w, 0, w->spec.id));
+}
+
+// The scheduler is not told of a table, or of a copy, that is refused.
+static void test_refused_tables(void **state)
+{
+    (void)state;
+    struct replicas *w = open_with("");
+    const struct table_spec was = w->spec;
+    struct table_config c = was.config;
+    struct shard *s = w->servers[0].shard;
+    replicas_add_op(w, false, some, REPLICAS_PUSH_KEYS);
+    REPLICAS_UNTIL(w, replicas_all_done(w));
+    OK(table_config_parse(&c, "cold=rows;hot-rows=1;cold-durable=yes", &ok_e));
+    OK(spec_make(&w->spec, NORMAL, &c, &ok_e));
+    check_refused(w, "cannot have the setting cold-durable");
+    OK(table_config_parse(&c, "cold-durable=no", &ok_e));
+    OK(spec_make(&w->spec, NORMAL, &c, &ok_e));
+    check_refused(w, "--cold-root");
+    OK(spec_make(&w->spec, NORMAL, &was.config, &ok_e));
+    for (uint32_t i = 0; i < SPREAD; i++)
+        w->servers[i].shard->o.max_bytes = 1;
+    tables_measure(s, table_on(w, 0, REPLICAS_TABLE));
+    check_refused(w, "no room for table 't'");
+    uint32_t told = w->unbacked_told;
+    w->refusal[0] = '\0';
+    send_do(w, WIRE_COPY, REPLICAS_TABLE, COPY);
+    REPLICAS_UNTIL(w, w->refusal[0] != '\0');
+    assert_non_null(strstr(w->refusal, "no room for a copy of table 't'"));
+    replicas_run(w, SECOND_NS);
+    assert_int_equal(w->unbacked_told, told);
+    replicas_close(w);
+}
+
+// The scheduler was told of a table whose client has gone. The table is made, so that it can be
+// dropped. Until then no other table gets its number.
+static void test_client_goes(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world();
+    replicas_leave_out_backups(w);
+    const struct table_spec was = w->spec;
+    struct table_config c = was.config;
+    w->keeps_out = true;
+    replicas_send_table(w, 0);
+    REPLICAS_UNTIL(w, w->unbacked_told > 1);
+    c.replicas = 0;
+    OK(spec_make(&w->spec, REPLICAS_TABLE, &c, &ok_e));
+    replicas_send_table(w, 0);
+    REPLICAS_UNTIL(w, strstr(w->refusal, "table 2 is 't' already and differs") != NULL);
+    w->spec = was;
+    van_close_link(w->worker, w->servers[0].s.link);
+    replicas_run(w, SECOND_NS);
+    assert_int_equal(w->tables, 0);
+    assert_null(table_on(w, 0, REPLICAS_TABLE));
+    w->keeps_out = false;
+    REPLICAS_UNTIL(w, table_on(w, 0, REPLICAS_TABLE) != NULL &&
+                          table_on(w, 1, REPLICAS_TABLE) != NULL);
+    assert_true(w->unbacked_exists);
+    assert_true(table_on(w, 0, REPLICAS_TABLE)->unbacked);
+    replicas_run(w, SECOND_NS);
+    uint32_t told = w->unbacked_told;
+    replicas_run(w, SECOND_NS);
+    assert_int_equal(w->unbacked_told, told);
+    replicas_close(w);
+}
+
+// The roster has another table with the number, in another space.
+static void test_other_space(void **state)
+{
+    (void)state;
+    struct replicas *w = open_world();
+    replicas_leave_out_backups(w);
+    w->unbacked = (struct wire_unbacked_table){REPLICAS_TABLE, WIRE_SPACE_RANGE, 0};
+    w->unbacked_exists = true;
+    replicas_send_rosters(w);
+    replicas_run(w, SECOND_NS);
+    check_refused(w, "another table with one replica has this number");
+    // The other table comes while a client waits.
+    w->unbacked_exists = false;
+    w->keeps_out = true;
+    replicas_send_rosters(w);
+    replicas_run(w, SECOND_NS);
+    w->refusal[0] = '\0';
+    replicas_send_table(w, 0);
+    REPLICAS_UNTIL(w, w->unbacked_told > 0);
+    w->unbacked_exists = true;
+    replicas_send_rosters(w);
+    REPLICAS_UNTIL(w, w->refusal[0] != '\0');
+    replicas_run(w, SECOND_NS);
+    assert_null(table_on(w, 0, REPLICAS_TABLE));
+    assert_null(w->servers[0].shard->chain->told);
+    replicas_close(w);
+}
+
 static void test_refused_numbers(void **state)
 {
     (void)state;
@@ -318,6 +424,9 @@ int main(void)
         cmocka_unit_test(test_drop),
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_copy_from_backed),
+        cmocka_unit_test(test_refused_tables),
+        cmocka_unit_test(test_client_goes),
+        cmocka_unit_test(test_other_space),
         cmocka_unit_test(test_refused_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,13 +71,7 @@ static int copy_into(struct shard *s, const struct shard_table *t, uint32_t othe
         TRY(check_copy(&t->spec, &(*ret)->spec, e));
         return check_backups(t, *ret, e);
     }
-    moves_break(s, spec.space, "a table was made");
-    TRY(tables_add(s, &spec, ret, e));
-    if (chain_note_table(s, *ret) == 0)
-        return 0;
-    tables_remove(s, *ret);
-    *ret = NULL;
-    return err_nomem(e, "the record of a table for replicas");
+    return tables_make_new(s, &spec, ret, e);
 }
 
 static struct shard_table *find(const struct shard *s, uint32_t table)
@@ -143,6 +137,14 @@ static bool is_copy(const struct shard *s, const struct msg_table_do *m)
 }
 
 // ---------------------------------------------------------------- with replicas
+
+int copies_check(const struct shard *s, const struct shard_table *t,
+                 const struct msg_table_do *m, struct table_spec *ret, struct err *e)
+{
+    TRY(check_share(t, m, e));
+    TRY(check_room(s, t, NULL, e));
+    return copies_spec(&t->spec, m->other, ret, e);
+}
 
 static const char refill[128] = "memory was out at its primary in a copy of a table";
 

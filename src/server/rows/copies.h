@@ -20,6 +20,9 @@ struct table_spec;
 // asynchronous, because no worker trains it.
 int copies_spec(const struct table_spec *from, uint32_t other, struct table_spec *ret,
                 struct err *e);
+// Checks an operation that makes the table into which it copies. *ret is that table's.
+int copies_check(const struct shard *s, const struct shard_table *t,
+                 const struct msg_table_do *m, struct table_spec *ret, struct err *e);
 // Does the operation in the partitions in which it has to be done (chain_find_left). If it
 // fails with replicas, it was done in the first ones, and the record *refill* was appended
 // for the partition in which it was done only in part.

@@ -224,6 +224,48 @@ bool tables_has_config(const struct shard_table *t, const char *config, size_t n
     return n == t->config.len && (n == 0 || memcmp(t->config.data, config, n) == 0);
 }
 
+static int check_new(const struct shard *s, const struct table_spec *spec, struct err *e)
+{
+    if (s->o.max_bytes != 0 && s->bytes >= s->o.max_bytes)
+        return err_set(e, TUG_ENOMEM,
+                       "no room for table '%s': rows take %llu of the %llu bytes allowed",
+                       spec->config.name, (unsigned long long)s->bytes,
+                       (unsigned long long)s->o.max_bytes);
+    return chain_check_table(s, spec, e);
+}
+
+int tables_try(struct shard *s, const struct table_spec *spec, struct err *e)
+{
+    struct shard_table *t;
+    TRY(check_new(s, spec, e));
+    int rc = table_make(s, spec, &t, e);
+    table_free(s, t);
+    return rc;
+}
+
+int tables_make_new(struct shard *s, const struct table_spec *spec,
+                    struct shard_table **ret, struct err *e)
+{
+    moves_break(s, spec->space, "a table was made");
+    TRY(tables_add(s, spec, ret, e));
+    if (chain_note_table(s, *ret) == 0)
+        return 0;
+    tables_remove(s, *ret);
+    *ret = NULL;
+    return err_nomem(e, "the record of a table for replicas");
+}
+
+int tables_differ(const struct table_spec *is, const struct table_spec *wanted,
+                  struct err *e)
+{
+    const char *difference = spec_difference(is, wanted);
+    if (difference == NULL)
+        return 0;
+    return err_because(e, TUG_EUSAGE, REASON_TABLE_DIFFERS, wanted->id,
+                       "table %u is '%s' already and differs from '%s' in its %s",
+                       wanted->id, is->config.name, wanted->config.name, difference);
+}
+
 int tables_make(struct shard *s, const struct msg_table *m, struct err *e)
 {
     struct table_spec spec;
@@ -232,26 +274,10 @@ int tables_make(struct shard *s, const struct msg_table *m, struct err *e)
         return 0;
     TRY(spec_decode(&spec, m, e));
     struct shard_table *t = s->tables[spec.id];
-    if (t != NULL) {
-        const char *difference = spec_difference(&t->spec, &spec);
-        if (difference == NULL)
-            return 0;
-        return err_because(e, TUG_EUSAGE, REASON_TABLE_DIFFERS, spec.id,
-                           "table %u is '%s' already and differs from '%s' in its %s",
-                           spec.id, t->spec.config.name, spec.config.name, difference);
-    }
-    if (s->o.max_bytes != 0 && s->bytes >= s->o.max_bytes)
-        return err_set(e, TUG_ENOMEM,
-                       "no room for table '%s': rows take %llu of the %llu bytes allowed",
-                       spec.config.name, (unsigned long long)s->bytes,
-                       (unsigned long long)s->o.max_bytes);
-    TRY(chain_check_table(s, &spec, e));
-    moves_break(s, spec.space, "a table was made");
-    TRY(tables_add(s, &spec, &t, e));
-    if (chain_note_table(s, t) == 0)
-        return 0;
-    tables_remove(s, t);
-    return err_nomem(e, "the record of a table for replicas");
+    if (t != NULL)
+        return tables_differ(&t->spec, &spec, e);
+    TRY(check_new(s, &spec, e));
+    return tables_make_new(s, &spec, &t, e);
 }
 
 enum outcome table_serve(struct shard *s, struct shard_request *q)
@@ -262,10 +288,11 @@ enum outcome table_serve(struct shard *s, struct shard_request *q)
         return outcome;
     if (s->chain != NULL) {
         chain_is_about(s, ABOUT_TABLES, WIRE_SPACE_SPARSE, NULL);
-        if (!unbacked_may_make(s, &q->m->table))
-            return WANTS_ROSTER;
+        outcome = unbacked_may_make(s, &q->m->table, &e);
+        if (outcome != GOES_ON)
+            return outcome;
     }
-    if (tables_make(s, &q->m->table, &e) == 0)
+    if (e.code == 0 && tables_make(s, &q->m->table, &e) == 0)
         shard_ok(s, q, 0);
     else
         shard_refuse(s, q, &e);

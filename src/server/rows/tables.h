@@ -92,10 +92,18 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 void tables_restart(struct shard *s, struct shard_table *t, const uint64_t *next);
 // Makes a table, or finds it with the same settings.
 int tables_make(struct shard *s, const struct msg_table *m, struct err *e);
+// Returns TUG_EUSAGE if a table with the wanted number has other settings.
+int tables_differ(const struct table_spec *is, const struct table_spec *wanted,
+                  struct err *e);
+// Checks that a table, whose number is free, can be made now. Changes nothing.
+int tables_try(struct shard *s, const struct table_spec *spec, struct err *e);
+// Makes a table, whose number is free, also at the backups. On failure nothing has changed.
+int tables_make_new(struct shard *s, const struct table_spec *spec,
+                    struct shard_table **ret, struct err *e);
 // Returns the table with this number, or NULL with an error.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
 void tables_close(struct shard *s);
-// Makes a table, whose number is free. On failure nothing has changed.
+// Makes a table, whose number is free, on this shard only. On failure nothing has changed.
 int tables_add(struct shard *s, const struct table_spec *spec, struct shard_table **ret,
                struct err *e);
 // Opens a new store of the table. It has rows only if they are durable on disk.
