@@ -142,9 +142,9 @@ static const struct table_setting settings[] = {
      "use the cold tier again after a restart; no: it is a scratch copy",
      .kind = &setting_flag, AT(cold_durable)},
     {"replicas", "N", "0",
-     "number of servers that have a row, on a cluster with replicas (--replicas): 1 or "
-     "the cluster's number (0); with 1, the death of a server with rows of the table "
-     "ends the run",
+     "number of servers that have a row, on a cluster with --replicas; 0: as many as "
+     "--replicas says; 1: only the primary, and the run ends if a server that leads "
+     "partitions dies",
      .kind = &setting_whole32, AT(replicas)},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };

@@ -4,8 +4,8 @@
 // A link between a member and its primary may stay broken. The member would then be reported
 // and filled again without end, and answers would wait before each report. So from the
 // second time on, another loop takes the place of the member that left last. If there is
-// none, that member is filled again after a pause, which doubles each time. The
-// loop that had left before waits for the pause, too, because two loops may fail in turn.
+// none, that member is filled again after a pause, which doubles each time. The loop that
+// had left before waits for the pause, too, because two loops may fail in turn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
