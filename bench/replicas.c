@@ -23,6 +23,7 @@ enum { PARTITIONS = 1 << ROSTER_PARTITION_BITS };
 struct replicas_bench {
     struct bench *bench;
     struct bench_nodes nodes;
+    struct bench_options options; // of `nodes`
     struct bench_moves *m;
     bool over;
     char dir[FILE_PATH_MAX]; // for saves; "": none
@@ -65,14 +66,14 @@ static int with_cluster(struct replicas_bench *x, uint32_t replicas,
                         int (*act)(struct replicas_bench *x, struct err *e),
                         struct err *e)
 {
-    struct bench_options o = x->bench->o;
+    x->options = x->bench->o;
     // There are more processes than --servers and --workers say, so polling would only cost
     // CPU time, and more of it with more messages.
-    o.spin_us = 0;
+    x->options.spin_us = 0;
     x->over = false;
-    x->nodes = (struct bench_nodes){.o = &o,
+    x->nodes = (struct bench_nodes){.o = &x->options,
                                     .servers = SERVERS,
-                                    .workers = (uint32_t)o.workers + 1,
+                                    .workers = (uint32_t)x->options.workers + 1,
                                     .replicas = replicas,
                                     .partition_bits = ROSTER_PARTITION_BITS,
                                     .save_root = x->dir[0] != '\0' ? x->dir : NULL,

@@ -120,8 +120,8 @@ TUG_API int tug_day(struct tug_client *c, uint32_t table);
 // Removes all rows of a table.
 TUG_API int tug_clear(struct tug_client *c, uint32_t table);
 // Removes the table itself from all servers; its number and name are free again. If another
-// client makes a table with this number before the call has returned, the call may remove that
-// table, too, or only from some of the servers. Servers
+// client makes a table with this number before the call has returned, the call may also
+// remove that table, from all servers or from some only. Servers
 // refuse requests of other clients that are in flight, and later requests of dense
 // variables and communicators of this table, even if another table with other widths has
 // its number by then.

@@ -271,7 +271,7 @@ int client_over(const struct client *c, struct err *e);
 // the code of the error in *e, so that beginning and waiting can be one expression. This
 // function and the following ones are in wait.c.
 int client_wait(struct client *c, client_ts ts, struct err *e);
-// Polls until all requests have ended, whose results their callbacks get.
+// Polls until all requests have ended. Their callbacks get the results.
 int client_wait_all(struct client *c, struct err *e);
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
 // Sends a message to the scheduler, waits for the answer, and passes it to `answer`.

@@ -389,7 +389,7 @@ static void test_replicas(void **state)
     assert_true(atomic_load(&lost[0]));
 }
 
-// The heartbeats' link breaks again and again, and the server's own link is down. The server
+// The heartbeats' link breaks many times, and the server's own link is down. The server
 // stays alive, because a broken link is replaced before the next heartbeat would be due.
 static void test_links_that_keep_breaking(void **state)
 {

@@ -27,7 +27,8 @@
 // After a slice of work, requests are served for so many times the slice's time.
 enum { REQUESTS_SHARE = 8, REQUESTS_SHARE_SAVING = 64 };
 #define SLICE_NS (2 * SECOND_NS / 1000)
-// Much less than a push takes from the worker's view, since it waits for all servers.
+// Much less than a worker waits for a push: a push waits for all servers, and each may be in
+// the middle of a slice.
 #define SAVE_SLICE_NS (SECOND_NS / 10000)
 #define BUSY_NS (50 * SECOND_NS / 1000)
 // Interval at which a batch that could not be applied is tried again.
@@ -297,23 +298,26 @@ static bool copies_crowd(const struct shard *s)
     return false;
 }
 
-// Does one slice of all work. Returns whether work is left. *ret_share says for how many
-// times the slice's time the loop serves requests after it.
-static bool slice(struct shard *s, uint64_t ns, uint32_t *ret_share)
+// Returns for how many times the next slice's time the loop serves requests after it.
+static uint32_t requests_share(const struct shard *s)
 {
-    bool more = false;
-    *ret_share = REQUESTS_SHARE;
-    if (saves_work(s)) {
-        if (s->o.slice_ns == 0 && !copies_crowd(s))
-            *ret_share = REQUESTS_SHARE_SAVING;
+    bool walks = false;
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        walks |= s->tables[i] != NULL && s->tables[i]->work;
+    bool saves = saves_work(s) && s->o.slice_ns == 0;
+    return saves && !walks && !copies_crowd(s) ? REQUESTS_SHARE_SAVING : REQUESTS_SHARE;
+}
+
+// Does one slice of all work. Returns whether work is left.
+static bool slice(struct shard *s, uint64_t ns)
+{
+    if (saves_work(s))
         saves_slice(s, ns < SAVE_SLICE_NS ? ns : SAVE_SLICE_NS);
-    }
-    more |= saves_work(s);
+    bool more = saves_work(s);
     for (uint32_t i = 0; i < s->n_tables; i++) {
         struct shard_table *t = s->tables[i];
         if (t == NULL || !t->work)
             continue;
-        *ret_share = REQUESTS_SHARE;
         t->work = store_work(t->store, ns);
         if (!t->work)
             end_turn(s, t);
@@ -344,9 +348,9 @@ uint64_t background_tick(struct shard *s)
     if (s->work_due > s->now)
         return s->work_due;
     uint64_t begun = clock_ns();
-    uint32_t share;
+    uint32_t share = requests_share(s);
     s->work_due = VAN_NEVER;
-    bool more = slice(s, s->o.slice_ns != 0 ? 0 : SLICE_NS, &share);
+    bool more = slice(s, s->o.slice_ns != 0 ? 0 : SLICE_NS);
     bool busy = s->now - s->served_at < BUSY_NS && !pending_wants(s, WANTS_ROOM);
     // An operation that was done may have let a save or another operation begin.
     more |= s->work_due != VAN_NEVER;

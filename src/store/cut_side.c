@@ -11,6 +11,10 @@
 // The copy of a row has the slot of its extra row's copy, whose bits follow the floats.
 enum { LINK = 1 };
 
+// Most bytes that the number of a slot takes in the caller's array, and in `free`. An array
+// grows to twice its size, so up to half of it is unused.
+enum { CALLERS_NUMBER = 2 * sizeof(uint32_t), FREE_NUMBER = 2 * sizeof(uint32_t) };
+
 static uint32_t get_link(const struct side_slots *x, uint32_t slot)
 {
     uint32_t bits;
@@ -119,12 +123,22 @@ const float *side_extra(const struct side *d, uint32_t slot)
     return extra == TABLE_NONE ? NULL : table_row(d->extras.view, extra);
 }
 
+static uint64_t row_slot_bytes(const struct side *d)
+{
+    return d->rows.view.stride + CALLERS_NUMBER + FREE_NUMBER;
+}
+
+static uint64_t extra_slot_bytes(const struct side *d)
+{
+    return d->extras.width > 0 ? d->extras.view.stride + FREE_NUMBER : 0;
+}
+
 uint64_t side_bytes(const struct side *d)
 {
-    return d->rows.used * d->rows.view.stride + d->extras.used * d->extras.view.stride;
+    return d->rows.used * row_slot_bytes(d) + d->extras.used * extra_slot_bytes(d);
 }
 
 uint64_t side_row_bytes(const struct side *d)
 {
-    return (uint64_t)d->rows.view.stride + d->extras.view.stride;
+    return row_slot_bytes(d) + extra_slot_bytes(d);
 }

@@ -43,7 +43,9 @@ const float *side_row(const struct side *d, uint32_t slot);
 // Returns the copy of the extra row; NULL if the row has no extra row.
 const float *side_extra(const struct side *d, uint32_t slot);
 
-uint64_t side_bytes(const struct side *d);     // bytes of the slots in use
+// Returns the bytes of the slots in use, and of their numbers in the arrays of free slots and
+// of the caller.
+uint64_t side_bytes(const struct side *d);
 uint64_t side_row_bytes(const struct side *d); // the most bytes that one copy takes
 
 #endif

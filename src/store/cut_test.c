@@ -292,13 +292,17 @@ static void check_cap(const char *settings, uint64_t cap)
     struct rng d = {.seed = 11};
     struct rows_block block = {.kind = ROWS_ROW};
     struct err e;
-    uint32_t waits = 0, refused = 0, pushes = 0;
+    uint32_t waits = 0, refused = 0, pushes = 0, quiet = 0;
+    bool read = false;
     do_many(s, b, &d, 100);
     struct image *expect = image_of(s, SAVE_CHECKPOINT), *cut = image_make();
     OK(cut_begin(s, &(struct cut_options){.side_bytes = cap}, &ok_e));
     while (block.kind != ROWS_END) {
         batch_draw(b, &d, 30);
-        bool room = cut_has_room(s, b->keys, b->n);
+        bool room = cut_has_room(s, b->keys, b->n), crowded = cut_crowded(s);
+        // No copy has been freed before the first partition is read out.
+        assert_true(read || crowded == (cut_stats(s).side_peak > cap / 2));
+        quiet += !crowded;
         // A push without enough room is applied in some partitions only, or in none.
         int rc = batch_push(s, b, &d, &e);
         assert_true(rc == 0 || (!room && rc == TUG_EUSAGE));
@@ -308,11 +312,13 @@ static void check_cap(const char *settings, uint64_t cap)
         if (room && rng_below(&d, 10) > 0)
             continue;
         OK(cut_next(s, 500, &block, &ok_e));
+        read = true;
         if (block.n > 0)
             image_add(cut, &block);
     }
+    assert_false(cut_crowded(s));
     assert_true(cut_stats(s).side_peak <= cap && cut_stats(s).side_peak > cap / 2);
-    assert_true(waits > 10 && pushes > 50 && refused > 5);
+    assert_true(waits > 10 && pushes > 50 && refused > 5 && quiet > 10);
     image_check_equal(cut, expect);
     OK(cut_end(s, true, &ok_e));
     image_free(cut);

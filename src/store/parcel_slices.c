@@ -317,7 +317,8 @@ int parcel_copy_next(struct parcel_copy *c, struct buf *to, bool *ret_last, stru
     bool last = false;
     *ret_last = false;
     if (c->s == NULL)
-        return err_set(e, TUG_EINTERRUPTED, "it was dropped while a partition moved");
+        return err_set(e, TUG_EINTERRUPTED,
+                       "the table was dropped while a partition moved");
     if (c->broken)
         return err_nomem(e, "a copy of a partition");
     assert(!c->done && c->removed.n == 0);

@@ -111,7 +111,7 @@ struct store {
     struct accessor_scratch scratch;
     uint32_t n_parts;
     struct store_part *parts;
-    // Whether another store owns the partition; this store then has no rows of it. The owner
+    // If true, another store owns the partition, and this store has no rows of it. The owner
     // changes only when the partition moves (parcel.h). The array is short, so that a look
     // at all partitions of a push stays in the cache.
     bool *not_owned;

@@ -315,23 +315,39 @@ bool scheduler_is_member(const struct scheduler *s, const struct sched_node *n)
     return false;
 }
 
+static bool has_no_backup(const struct scheduler *s, int space, uint32_t partition,
+                          uint32_t primary)
+{
+    return roster_tail(&s->roster, (enum wire_space)space, partition) == primary;
+}
+
 // Returns whether rows of a partition are lost with this primary: it is the only member of the
 // chain, or a table has no backups.
 static bool is_lost_without(const struct scheduler *s, int space, uint32_t partition,
                             uint32_t id)
 {
-    return roster_tail(&s->roster, (enum wire_space)space, partition) == id ||
-           scheduler_keeps_primaries(s, space);
+    return has_no_backup(s, space, partition, id) || scheduler_keeps_primaries(s, space);
+}
+
+static bool leads_some(const struct scheduler *s, const struct sched_node *n,
+                       bool (*is)(const struct scheduler *s, int space,
+                                  uint32_t partition, uint32_t id))
+{
+    for (int space = 0; space < WIRE_SPACES && s->roster.epoch != 0; space++)
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
+            if (s->roster.owners[space][p] == n->n.id && is(s, space, p, n->n.id))
+                return true;
+    return false;
 }
 
 bool scheduler_is_needed(const struct scheduler *s, const struct sched_node *n)
 {
-    for (int space = 0; space < WIRE_SPACES && s->roster.epoch != 0; space++)
-        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
-            if (s->roster.owners[space][p] == n->n.id &&
-                is_lost_without(s, space, p, n->n.id))
-                return true;
-    return false;
+    return leads_some(s, n, is_lost_without);
+}
+
+bool scheduler_is_alone(const struct scheduler *s, const struct sched_node *n)
+{
+    return leads_some(s, n, has_no_backup);
 }
 
 // Logs "server 1 (host:11) led 40 partitions: server 0 (host:10) leads 20 of them now, ...".

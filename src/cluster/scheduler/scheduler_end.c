@@ -129,16 +129,10 @@ static void list_partitions(const struct scheduler *s, const struct sched_node *
     }
 }
 
-// Returns whether the node is the only member of a chain.
-static bool is_alone(const struct scheduler *s, const struct sched_node *n)
-{
-    for (int space = 0; space < WIRE_SPACES; space++)
-        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
-            if (s->roster.owners[space][p] == n->n.id &&
-                roster_tail(&s->roster, (enum wire_space)space, p) == n->n.id)
-                return true;
-    return false;
-}
+// The text of tables_lost fits: a name, two lists for each space, and fixed words.
+_Static_assert(ROSTER_NAME_MAX + WIRE_SPACES * (2 * PARTITIONS_NAMED + 64) + 160 <
+                   ERR_TEXT_MAX,
+               "an error has room for the lists of lost partitions");
 
 // Ends the run: other members have the node's partitions, but not the rows of some tables.
 static void tables_lost(struct scheduler *s, const struct sched_node *n)
@@ -166,7 +160,7 @@ static void tables_lost(struct scheduler *s, const struct sched_node *n)
 static void server_lost(struct scheduler *s, const struct sched_node *n)
 {
     char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], why[ERR_TEXT_MAX];
-    if (!is_alone(s, n)) {
+    if (!scheduler_is_alone(s, n)) {
         tables_lost(s, n);
         return;
     }
@@ -238,18 +232,16 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     if (p->role == WIRE_WORKER && others_work(s, process))
         return true;
     s->asked = true;
-    char who[32], because[128] = "";
+    char who[32], text[192];
     const struct unbacked *x = scheduler_unbacked_led(s, process);
     snprintf(who, sizeof(who), "%s %u", p->role == WIRE_SERVER ? "server" : "worker",
              p->rank);
-    if (x != NULL)
-        snprintf(because, sizeof(because), ", because table '%s' has one replica",
-                 x->name);
-    scheduler_say(s,
-                  "%s was asked to end: the whole run ends as if it were interrupted%s",
-                  who, because);
-    scheduler_note(s, "stop", who,
-                   "it was asked to end: the whole run ends as if it were interrupted");
+    snprintf(text, sizeof(text),
+             "was asked to end: the whole run ends as if it were interrupted%s%s%s",
+             x != NULL ? ", because table '" : "", x != NULL ? x->name : "",
+             x != NULL ? "' has one replica" : "");
+    scheduler_say(s, "%s %s", who, text);
+    scheduler_note(s, "stop", who, text);
     return false;
 }
 

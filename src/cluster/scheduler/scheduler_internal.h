@@ -528,7 +528,8 @@ void scheduler_keep_primaries(struct scheduler *s, int space);
 // Returns an unbacked table of which a process leads partitions; NULL if there is none.
 const struct unbacked *scheduler_unbacked_led(const struct scheduler *s,
                                               uint32_t process);
-// Writes the names of the unbacked tables of a space, as many as fit: "'a', 'b'".
+// Writes the names of the unbacked tables of a space as "'a', 'b'"; if they do not all fit,
+// as "'a', ...". The capacity is at least that of the longest name and 8 more.
 void scheduler_unbacked_names(const struct scheduler *s, int space, char *to, size_t cap);
 // Lists the tables for the roster; there is room for s->n_unbacked. Returns their number.
 uint32_t scheduler_unbacked_list(const struct scheduler *s, struct roster_unbacked *ret);
@@ -549,8 +550,11 @@ uint32_t scheduler_chain_avoids(const struct scheduler *s, int space, uint32_t p
 // Defined in scheduler_chains.c:
 // Removes a server that has died or left from all chains with other members.
 void scheduler_chains_lose(struct scheduler *s, const struct sched_node *n);
-// Returns whether a node is in the chain of a partition; whether it is the only member.
+// Returns whether a node is in the chain of a partition.
 bool scheduler_is_member(const struct scheduler *s, const struct sched_node *n);
+// Returns whether a node is the only member of a chain; whether rows would be lost with it,
+// because it is, or because it leads a partition of an unbacked table.
+bool scheduler_is_alone(const struct scheduler *s, const struct sched_node *n);
 bool scheduler_is_needed(const struct scheduler *s, const struct sched_node *n);
 
 // Defined in scheduler_work.c:

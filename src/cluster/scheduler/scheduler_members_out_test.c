@@ -184,8 +184,8 @@ static void test_two_reports(void **state)
     world_close(&w);
 }
 
-// The primary of partition 0 reports a member for so long, as long as it is one (if
-// `always` is 0: the last member). Returns how often members have left.
+// For so many seconds the primary of partition 0 reports the node `always` whenever it is a
+// member (0: the last member). Returns how often members have left.
 static uint32_t report_for(uint32_t always, uint64_t seconds)
 {
     const uint64_t place = 0, until = sim_now(w.sim) + seconds * SECONDS;

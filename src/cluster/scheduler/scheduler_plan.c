@@ -219,6 +219,7 @@ static const char *drain_fault(struct scheduler *s, const struct sched_node *n,
                  "node %u is not a living server; 'tug status' lists the nodes", m->node);
         return to;
     }
+    const struct unbacked *x = scheduler_unbacked_led(s, n->process);
     scheduler_name(n, name);
     if (m->back != 0 && n->stop_at != 0)
         snprintf(to, ERR_TEXT_MAX, "all partitions of %s have moved, and it is leaving",
@@ -228,11 +229,11 @@ static const char *drain_fault(struct scheduler *s, const struct sched_node *n,
                  "%s cannot be drained: handlers of the servers' own program hold state "
                  "that does not move",
                  name);
-    else if (m->back == 0 && scheduler_unbacked_led(s, n->process) != NULL)
+    else if (m->back == 0 && x != NULL)
         snprintf(to, ERR_TEXT_MAX,
                  "%s cannot be drained: only it has the rows of its partitions of table "
                  "'%s', which has one replica; drop the table first",
-                 name, scheduler_unbacked_led(s, n->process)->name);
+                 name, x->name);
     else if (m->back == 0 && !scheduler_can_drain(s, n->process))
         snprintf(to, ERR_TEXT_MAX,
                  "%s cannot be drained: no other server can take its partitions; start "

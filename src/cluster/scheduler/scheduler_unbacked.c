@@ -35,11 +35,11 @@ bool scheduler_has_unbacked(const struct scheduler *s)
 static bool leads(const struct scheduler *s, int space, uint32_t process)
 {
     const uint32_t *owners = s->roster.owners[space];
-    for (uint32_t i = 0; i < s->n_nodes; i++) {
+    for (uint32_t i = 0; i < s->n_nodes && owners != NULL; i++) {
         const struct sched_node *n = &s->nodes[i];
-        for (uint32_t p = 0; n->used && n->process == process && owners != NULL &&
-                             p < roster_partitions(&s->roster);
-             p++)
+        if (!n->used || n->process != process)
+            continue;
+        for (uint32_t p = 0; p < roster_partitions(&s->roster); p++)
             if (owners[p] == n->n.id)
                 return true;
     }
@@ -58,14 +58,19 @@ const struct unbacked *scheduler_unbacked_led(const struct scheduler *s, uint32_
 
 void scheduler_unbacked_names(const struct scheduler *s, int space, char *to, size_t cap)
 {
+    static const char more[] = ", ...";
     size_t at = 0;
     to[0] = '\0';
-    for (uint32_t i = 0; i < s->n_unbacked && at < cap; i++) {
+    for (uint32_t i = 0; i < s->n_unbacked; i++) {
         const struct unbacked *x = &s->unbacked[i];
+        const char *comma = at > 0 ? ", " : "";
         if (!x->exists || (int)x->space != space)
             continue;
-        int n = snprintf(to + at, cap - at, "%s'%s'", at > 0 ? ", " : "", x->name);
-        at += n > 0 ? (size_t)n : 0;
+        if (at + strlen(comma) + strlen(x->name) + 2 + sizeof(more) > cap) {
+            snprintf(to + at, cap - at, "%s", more);
+            return;
+        }
+        at += (size_t)snprintf(to + at, cap - at, "%s'%s'", comma, x->name);
     }
 }
 
@@ -86,7 +91,7 @@ static int nearness(struct scheduler *s, uint32_t a, uint32_t b)
 
 // Puts the primary first into the planned chain. If the plan lacks it, and has as many members
 // as there are replicas or one in the primary's process, the planned member that is nearest to
-// the primary makes room; in doubt the planned primary.
+// the primary makes room; if several are equally near, the first of them.
 static void keep_primary(struct scheduler *s, int space, uint32_t partition)
 {
     uint32_t replicas = s->roster.replicas, primary = s->roster.owners[space][partition];

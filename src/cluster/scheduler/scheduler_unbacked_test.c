@@ -193,6 +193,40 @@ static void test_silent_primary(void **state)
     }
 }
 
+// A signal to a primary ends the whole run, because the primary cannot be drained.
+static void test_signal(void **state)
+{
+    (void)state;
+    chained_open(3, 2);
+    w.s->o.ends_in_order = true;
+    tell(&w.actors[0], 3, "lone", 0, true);
+    struct link server = {.role = WIRE_SERVER};
+    struct msg_may_leave m = {.process = w.s->processes[1].process};
+    scheduler_may_leave_serve(w.s, &server, 1, &m);
+    assert_true(scheduler_asked(w.s));
+    chained_check_log("server 1 was asked to end: the whole run ends as if it were "
+                      "interrupted, because table 'lone' has one replica",
+                      true);
+    assert_false(w.s->processes[1].draining);
+    world_close(&w);
+}
+
+// A list of tables that does not fit ends at a whole name.
+static void test_names(void **state)
+{
+    (void)state;
+    char names[48];
+    chained_open(3, 2);
+    tell(&w.actors[0], 3, "a-table-with-a-long-name", 0, true);
+    tell(&w.actors[0], 4, "another", 0, true);
+    scheduler_unbacked_names(w.s, WIRE_SPACE_SPARSE, names, sizeof(names));
+    assert_string_equal(names, "'a-table-with-a-long-name', 'another'");
+    tell(&w.actors[0], 5, "the-third", 0, true);
+    scheduler_unbacked_names(w.s, WIRE_SPACE_SPARSE, names, sizeof(names));
+    assert_string_equal(names, "'a-table-with-a-long-name', 'another', ...");
+    world_close(&w);
+}
+
 // Messages about earlier tables with the number have no effect, and neither have such that are
 // not possible.
 static void test_late_messages(void **state)
@@ -291,6 +325,8 @@ int main(void)
         cmocka_unit_test(test_drain_refused),
         cmocka_unit_test(test_deaths),
         cmocka_unit_test(test_silent_primary),
+        cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_late_messages),
         cmocka_unit_test(test_primary_reports_itself),
         cmocka_unit_test(test_journal),

@@ -389,15 +389,17 @@ static bool saves_again(const struct tug_save_options *o, int tries)
 }
 
 // With replicas, servers do not end the day of a save without a mark (server/saves/save.c),
-// because such a save may be made several times. So the day ends when the save is committed.
+// because such a save may be made several times. So the day ends after the save is committed.
+// If the client dies in between, the save is complete, and the day goes on.
 static int end_day(struct tug_client *c, const struct tug_save_options *o,
                    const struct save_manifest *m)
 {
+    if (o->mode != TUG_DAY || o->mark != 0)
+        return 0;
     pump_enter(c->pump);
     bool replicas = member_roster(client_member(c->client))->replicas > 1;
     pump_leave(c->pump);
-    for (size_t i = 0; o->mode == TUG_DAY && o->mark == 0 && replicas && i < m->n_tables;
-         i++)
+    for (size_t i = 0; replicas && i < m->n_tables; i++)
         if (tug_day(c, m->tables[i].id) != 0)
             return err_wrap(last_error(),
                             "save %u is complete, but the day of table %u has "

@@ -299,7 +299,9 @@ int records_apply_operation(struct shard *s, const struct channel_record *r,
 // Returns whether this shard is a member of a chain of the space, or about to be one.
 bool chain_has_some(const struct shard *s, enum wire_space space);
 
-// Refuses a count of drops from another shard that no table number can have.
+// Refuses a count of drops from another shard that no table number can have: 2^31 drops take
+// more time than any run. A loop that believed such a count would refuse all later tables with
+// the number.
 int chain_check_drops(uint64_t table, uint64_t drops, struct err *e);
 // A shard from which a table comes with a partition has dropped its number so often. Fails if
 // this shard has dropped it more often, and has no table with the number.
@@ -487,7 +489,8 @@ void leave_space(struct shard *s, enum wire_space space, const struct err *why);
 void leave_look(struct shard *s, uint64_t since);
 void leave_send(struct shard *s);
 // This shard has served nothing while it loaded rows, so other members could not answer it.
-// The members after it load the same rows now, and count as slow only after twice that time.
+// The members after it load the same rows now, one after the other, and count as slow only
+// after twice that time for each of them.
 void leave_after_load(struct shard *s);
 
 // Defined in outlets.c:

@@ -9,6 +9,10 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
+// A roster names tables by numbers that index chain.drops.
+_Static_assert((int)ROSTER_TABLES == (int)SPEC_MAX_TABLES,
+               "a roster can name each table");
+
 // Returns whether the partition has arrived, and its chain does not have this shard yet.
 static bool is_filled(const struct shard *s, enum wire_space space, uint32_t p)
 {
@@ -40,10 +44,11 @@ int chain_check_drops(uint64_t table, uint64_t drops, struct err *e)
 {
     return drops <= INT32_MAX
                ? 0
-               : err_set(e, TUG_EDATA,
-                         "a server says that table %llu was dropped %llu times, which is "
-                         "not possible",
-                         (unsigned long long)table, (unsigned long long)drops);
+               : err_set(
+                     e, TUG_EDATA,
+                     "another server says that table %llu was dropped %llu times, "
+                     "which is not possible; if that happens again, replace that server",
+                     (unsigned long long)table, (unsigned long long)drops);
 }
 
 int chain_learn_drops(struct shard *s, uint64_t table, uint64_t drops, struct err *e)

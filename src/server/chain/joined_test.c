@@ -90,7 +90,7 @@ static void test_first_goes_alone(void **state)
     replicas_close(x.w);
 }
 
-// The links on which server 0 asks break again and again. No push waits until a request is
+// The links on which server 0 asks break many times. No push waits until a request is
 // repeated.
 static void test_links_break(void **state)
 {

@@ -624,9 +624,9 @@ static void test_too_many_drops(void **state)
     struct err e;
     replicas_run(w, SECOND_NS);
     assert_int_equal(records_drop(s, REPLICAS_TABLE, most + 1, &e), TUG_EDATA);
-    assert_string_equal(e.text,
-                        "a server says that table 2 was dropped 2147483648 times, "
-                        "which is not possible");
+    assert_string_equal(
+        e.text, "another server says that table 2 was dropped 2147483648 times, which "
+                "is not possible; if that happens again, replace that server");
     assert_int_equal(chain_learn_drops(s, REPLICAS_TABLE, most + 1, &e), TUG_EDATA);
     assert_int_equal(chain_take_drops(s, &x, &e), TUG_EDATA);
     assert_int_equal(s->chain->drops[REPLICAS_TABLE], 0);

@@ -100,7 +100,7 @@ static void test_pushes(void **state)
     }
 }
 
-// A fill from a primary whose backup is dead copies no rows, also with pushes meanwhile.
+// A fill from a primary whose backup is dead copies no rows, even while workers push.
 static void test_fill(void **state)
 {
     (void)state;
@@ -214,7 +214,8 @@ static void send_do(struct replicas *w, uint8_t what, uint32_t table, uint32_t o
                  REPLICAS_OTHER + operations, &m, NULL);
 }
 
-// The scheduler is told of a drop, and then of the next table with the number.
+// Loops tell the scheduler that a table was dropped, and then that the next table with the
+// number exists.
 static void test_drop(void **state)
 {
     (void)state;

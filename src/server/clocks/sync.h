@@ -52,11 +52,11 @@ void sync_close(struct shard *s, struct shard_table *t);
 void sync_drop_group(struct shard *s, struct sync_group *g);
 void sync_restart(struct shard *s, struct shard_table *t);
 // Does the same for the groups of these partitions that this shard leads. *next becomes
-// the number of their next batch; if next is NULL, the number stays. After a failover the
-// operation may be done here for a promoted partition only, which may have joined the common
-// group; then the open batches of all partitions of this group are dropped. These can only be
-// parts that workers have sent before the operation was answered, which it may drop without
-// replicas, too.
+// the number of their next batch; if next is NULL, the number stays. After a failover an
+// operation that removes rows may be done here for promoted partitions only. If such a
+// partition has joined the common group, the open batches of the whole group are dropped.
+// That is allowed: workers have sent all parts of these batches before the operation was
+// answered, and the operation may drop such parts without replicas, too.
 void sync_restart_in(struct shard *s, struct shard_table *t, const uint32_t *partitions,
                      uint32_t n, const uint64_t *next);
 

@@ -16,8 +16,8 @@
 #include "server/shard_internal.h"
 #include "store/cut.h"
 
-// The number of bytes of rows that are read out at a time. This takes less time than a
-// slice.
+// The number of bytes of rows that are read out at a time. This takes less time than
+// SAVE_SLICE_NS of background.c.
 enum { BLOCK_BYTES = 64 << 10 };
 #define MISSING_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)

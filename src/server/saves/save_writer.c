@@ -199,7 +199,7 @@ static int writer_queue_item(struct save_writer *w, struct item *x)
         *w->last = x;
         w->last = &x->next;
         w->fresh += x->bytes;
-        // To wake the thread for each block would cost the loop a system call each time.
+        // The thread is not woken for each block: that would cost the loop a system call.
         if (x->what == END || w->fresh >= WAKE_BYTES) {
             w->fresh = 0;
             pthread_cond_signal(&w->more);
