@@ -16,7 +16,8 @@
 enum { NEAR_SEEDS = 20 };
 
 static const struct seeds *all;
-static bool keeps; // --state
+static bool keeps;  // --state
+static bool rounds; // --rounds
 static char dir[64];
 
 // Runs the seeds and returns the first that fails, with the reason in *e; 0 if none does.
@@ -24,6 +25,7 @@ static uint64_t run(struct seeds_run *r, uint64_t from, uint64_t seeds, struct e
 {
     r->dir = dir;
     r->keeps = keeps;
+    r->rounds = rounds;
     for (r->seed = from; r->seed < from + seeds; r->seed++)
         if (stage_run(all->world, r, e) != 0)
             return r->seed;
@@ -40,9 +42,17 @@ static const char *name_of(const struct seeds_bug *b)
     return b->name != NULL ? b->name : names[b->bug];
 }
 
-// Returns the number of seeds that the test runs without --state.
+static const char *variant(void)
+{
+    return keeps ? " --state" : rounds ? " --rounds" : "";
+}
+
 static uint64_t seeds_of_test(void)
 {
+    if (keeps)
+        return all->state_seeds;
+    if (rounds)
+        return all->round_seeds;
 #ifdef __SANITIZE_ADDRESS__
     if (all->asan_seeds != 0)
         return all->asan_seeds;
@@ -57,11 +67,11 @@ static void test_all_holds(void **state)
     struct err e = {0};
     (void)state;
     const uint64_t *kept = keeps ? all->state_kept : all->kept;
-    failed = run(&r, 1, keeps ? all->state_seeds : seeds_of_test(), &e);
-    for (int i = 0; i < SEEDS_KEPT && kept[i] != 0 && failed == 0; i++)
+    failed = run(&r, 1, seeds_of_test(), &e);
+    for (int i = 0; i < SEEDS_KEPT && !rounds && kept[i] != 0 && failed == 0; i++)
         failed = run(&r, kept[i], 1, &e);
     if (failed != 0)
-        fail_msg("%s%s --trace --seed %llu: %s", all->program, keeps ? " --state" : "",
+        fail_msg("%s%s --trace --seed %llu: %s", all->program, variant(),
                  (unsigned long long)failed, e.text);
     if (keeps)
         assert_true(r.came_back > all->state_seeds);
@@ -127,10 +137,10 @@ static const struct seeds_bug *bug_named(const char *text)
 
 static int usage(const char *argv0)
 {
-    fprintf(
-        stderr,
-        "usage: %s [--state] [--seeds N] [--from M] [--seed S] [--trace] [--bug NAME]\n",
-        argv0);
+    fprintf(stderr,
+            "usage: %s [--state | --rounds] [--seeds N] [--from M] [--seed S] [--trace] "
+            "[--bug NAME]\n",
+            argv0);
     return 2;
 }
 
@@ -151,7 +161,7 @@ static int run_by_hand(struct seeds_run *r, const struct seeds_bug *bug, uint64_
     printf("\n");
     if (failed != 0)
         printf("%s\nagain, with every event: %s%s --trace%s%s --seed %llu\n", e.text,
-               all->program, keeps ? " --state" : "", bug != NULL ? " --bug " : "",
+               all->program, variant(), bug != NULL ? " --bug " : "",
                bug != NULL ? name_of(bug) : "", (unsigned long long)failed);
     return failed != 0;
 }
@@ -192,9 +202,14 @@ int seeds_main(const struct seeds *s, int argc, char **argv)
         cmocka_unit_test(test_all_holds),
         cmocka_unit_test(test_bugs_are_found),
     };
+    const struct CMUnitTest without_bugs[] = {cmocka_unit_test(test_all_holds)};
     all = s;
     keeps = argc > 1 && strcmp(argv[1], "--state") == 0;
-    argc -= keeps;
-    argv += keeps;
-    return argc > 1 ? by_hand(argc, argv) : cmocka_run_group_tests(tests, prepare, clean);
+    rounds = argc > 1 && strcmp(argv[1], "--rounds") == 0;
+    argc -= keeps || rounds;
+    argv += keeps || rounds;
+    if (argc > 1)
+        return by_hand(argc, argv);
+    return rounds ? cmocka_run_group_tests(without_bugs, prepare, clean)
+                  : cmocka_run_group_tests(tests, prepare, clean);
 }

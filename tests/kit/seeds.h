@@ -4,8 +4,9 @@
 //     test_sim_x --seeds 100000 [--from 1] [--bug NAME]   stops at the first failure
 //     test_sim_x --seed 4711 --trace                      runs one seed, and prints every event
 //     test_sim_x --state ...                              with schedulers that die and come back
+//     test_sim_x --rounds ...                             with busy processes
 //
-// test_sim_x --state alone is a test.
+// test_sim_x --state alone is a test, and so is test_sim_x --rounds.
 //
 // By hand the exit status is 0 if all seeds passed, 1 if a seed failed (the last line
 // names it), and 2 for wrong usage.
@@ -27,7 +28,8 @@ struct seeds_run {
     uint64_t seed;
     int bug; // the bug to simulate, as in struct seeds_bug
     bool trace;
-    bool keeps; // the scheduler has a journal, dies and comes back (kit/restarts.h)
+    bool rounds; // processes get several messages before they tick
+    bool keeps;  // the scheduler has a journal, dies and comes back (kit/restarts.h)
     uint64_t came_back; // number of deaths of schedulers that have a journal
     const char *dir;    // directory for saves; it is empty before and after
     // The number of events of each kind, summed over all seeds. They are counted because a
@@ -57,6 +59,7 @@ struct seeds {
     uint64_t
         asan_seeds; // replaces `seeds` under AddressSanitizer; 0: does not replace it
     uint64_t state_seeds, state_kept[SEEDS_KEPT]; // the same for --state
+    uint64_t round_seeds;                         // the same for --rounds
     // Checks that the worlds had enough events of each kind.
     void (*check)(const uint64_t *counts, uint64_t seeds);
 };

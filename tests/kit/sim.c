@@ -10,8 +10,9 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "kit/sim_internal.h"
+#include "os/clock.h"
 
-enum { STREAM = 0x51u }; // stream of the seed's random numbers
+enum { STREAM = 0x51u, ROUNDS }; // streams of the seed's random numbers
 
 static const uint64_t backoff_first = 10000000, backoff_most = 1000000000; // ns
 
@@ -444,6 +445,18 @@ static void tick(struct sim *s, struct sim_van *v)
     s->tick_at[v->slot] = later(next, s->now + 1);
 }
 
+// Lets a van tick after a call of its handler: at once, or at the end of the round.
+static void tick_after(struct sim *s, struct sim_van *v)
+{
+    if (s->o.round_max == 0) {
+        tick(s, v);
+        return;
+    }
+    uint64_t at = s->now + 1 +
+                  random_below(s->o.seed, ROUNDS, s->rounds++, s->o.round_max);
+    s->tick_at[v->slot] = clock_earlier(s->tick_at[v->slot], at);
+}
+
 // Takes the next event and passes it on. Returns whether a handler was called.
 static bool do_event(struct sim *s)
 {
@@ -465,7 +478,7 @@ static bool do_event(struct sim *s)
     struct sim_van *called = happen(s, &e);
     parcel_free(e.parcel);
     if (called != NULL && !called->crashed && !has_old_clock(called))
-        tick(s, called);
+        tick_after(s, called);
     return called != NULL;
 }
 

@@ -24,6 +24,9 @@ struct sim_options {
     // Probability, for each message, that its link falls silent: see sim_silence and
     // sim_mute.
     double silences;
+    // A van ticks so long after a message at most, as in a busy process, which gets several
+    // messages before it ticks; 0: it ticks after each message.
+    uint64_t round_max;
 };
 
 struct sim;
@@ -31,7 +34,7 @@ struct sim;
 int sim_open(struct sim **ret, const struct sim_options *o, struct err *e);
 void sim_close(struct sim *s); // the caller must have freed its vans
 
-// Opens a van. The van ticks at the start, after each call of its handler, at the time
+// Opens a van. The van ticks at the start, after each call of its handler (or round), at the time
 // that its handler has returned, and after van_wake.
 int sim_van_open(struct van **ret, struct sim *s, const char *name,
                  const struct van_handler *h, struct err *e);

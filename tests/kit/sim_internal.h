@@ -100,7 +100,8 @@ struct sim_listener {
 struct sim {
     struct sim_options o;
     uint64_t now;
-    uint64_t draws; // number of random numbers used so far
+    uint64_t draws;  // number of random numbers used so far
+    uint64_t rounds; // number of rounds so far
     struct sim_queue queue;
     struct sim_van *vans; // all vans, in the order of their opening
     // For each slot, the van and the time of its tick. They are in two arrays of their own,

@@ -26,7 +26,7 @@ struct node {
     uint64_t last_at;   // time at which the last message came
     // Requests have come in order so far; the node crashes in its next handler call.
     bool ordered, crash_next;
-    uint64_t tick_at;
+    uint64_t tick_at, ticked_at; // the next tick that the node wants, and its last tick
 };
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -65,6 +65,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
 {
     struct node *n = ctx;
     n->ticks++;
+    n->ticked_at = now;
     return n->tick_at > now ? n->tick_at : VAN_NEVER;
 }
 
@@ -129,7 +130,7 @@ static void add_line(void *ctx, const char *text)
 // trace.
 static uint64_t busy_run(uint64_t seed)
 {
-    const struct sim_options o = {seed, MS, 50 * MS, 0.05, 0.05, 0.1, 0.002, 0.001};
+    const struct sim_options o = {seed, MS, 50 * MS, 0.05, 0.05, 0.1, 0.002, 0.001, 0};
     struct node nodes[NODES];
     struct sim *s;
     uint64_t hash = 0;
@@ -369,6 +370,23 @@ static void test_mute(void **state)
     close_pair(&p);
 }
 
+// A van that ticks at the end of rounds gets several messages before a tick.
+static void test_rounds(void **state)
+{
+    (void)state;
+    struct sim_options o = quiet;
+    struct pair p;
+    o.round_max = MS / 2;
+    open_pair(&p, &o);
+    unsigned before = p.b.ticks;
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_int_equal(p.b.messages, MESSAGES);
+    assert_in_range(p.b.ticks - before, 2, MESSAGES / 2);
+    assert_in_range(p.b.ticked_at, p.b.last_at + 1, p.b.last_at + MS / 2);
+    close_pair(&p);
+}
+
 static void test_links_fall_silent(void **state)
 {
     (void)state;
@@ -558,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_partition_of_one_direction),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_mute),
+        cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_links_fall_silent),
         cmocka_unit_test(test_links_of_a_van_fall_silent),
         cmocka_unit_test(test_links_that_lose_none),

@@ -12,13 +12,14 @@
 #include "cluster/scheduler/scheduler_internal.h"
 
 // Streams of random numbers; the worlds use other ones.
-enum { PAUSES = 0x300, GHOSTS, SLICES, CALM };
+enum { PAUSES = 0x300, GHOSTS, SLICES, CALM, SPANS };
 // A process that was not declared dead so long after it has continued lives.
 #define LIVES_NS (20 * SECOND)
 
 static int open_network(struct stage *s, struct err *e)
 {
     struct sim_options so = sim_network(s->o->seed + ((uint64_t)s->lives << 40));
+    so.round_max = s->o->rounds ? 1 + random_below(s->o->seed, SPANS, 0, 5 * MS) : 0;
     TRY(sim_open(&s->sim, &so, e));
     if (s->o->trace)
         sim_print(s->sim);

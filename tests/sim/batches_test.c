@@ -693,6 +693,7 @@ int main(int argc, char **argv)
         .world = &world,
         .seeds = 500,
         .asan_seeds = 50,
+        .round_seeds = 100,
         .bug_seeds = 1000,
         .check = check_deaths,
     };

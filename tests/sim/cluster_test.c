@@ -882,6 +882,7 @@ int main(int argc, char **argv)
         .state_kept = {2001},
         .seeds = 500,
         .asan_seeds = 50,
+        .round_seeds = 100,
         .state_seeds = 50,
         .bug_seeds = 1000,
         .check = check_chains,

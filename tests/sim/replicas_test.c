@@ -734,6 +734,7 @@ int main(int argc, char **argv)
         .world = &world,
         .seeds = 500,
         .asan_seeds = 50,
+        .round_seeds = 100,
         .state_seeds = 50,
         .bug_seeds = 1000,
         .check = check_counts,
