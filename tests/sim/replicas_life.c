@@ -157,6 +157,8 @@ void life_kill_primary(struct world *w)
     if (i == s->n_servers)
         return;
     stage_kill_server(s, i, false);
+    // When the run ends, a worker whose link has just broken may count as dead.
+    s->servers[i].lost = true;
     l->killed = true;
 }
 
