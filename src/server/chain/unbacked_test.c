@@ -395,6 +395,25 @@ static void test_other_space(void **state)
     replicas_close(w);
 }
 
+// A copy into a synchronous table drops the parts of open batches, also at backups, which take
+// the same part again.
+static void test_copy_into_batches(void **state)
+{
+    (void)state;
+    struct replicas *w = open_with("mode=sync");
+    make_other(w, NORMAL, 0);
+    w->tables = 0;
+    send_half(w, 0, 0);
+    REPLICAS_UNTIL(w, w->tables == SPREAD);
+    send_do(w, WIRE_COPY, NORMAL, REPLICAS_TABLE);
+    REPLICAS_UNTIL(w, w->others == SPREAD);
+    send_half(w, 1, 0);
+    replicas_run(w, 2 * SECOND_NS);
+    assert_int_equal(w->tables, 2 * SPREAD);
+    assert_int_equal(w->out, 0);
+    replicas_close(w);
+}
+
 static void test_refused_numbers(void **state)
 {
     (void)state;
@@ -428,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_refused_tables),
         cmocka_unit_test(test_client_goes),
         cmocka_unit_test(test_other_space),
+        cmocka_unit_test(test_copy_into_batches),
         cmocka_unit_test(test_refused_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,10 +220,10 @@ int copies_back_up(struct shard *s, struct shard_table *t, const struct msg_tabl
     if (to == NULL || to == t || check_copy(&t->spec, &to->spec, NULL) != 0 ||
         check_backups(t, to, NULL) != 0 || check_share(t, m, NULL) != 0)
         return stream_damaged(e);
-    if (to->unbacked)
-        return 0;
     if (to->spec.mode == WIRE_SYNC)
         TRY(sync_backup_restart(s, to, partition, NULL, e));
+    if (to->unbacked)
+        return 0;
     tables_limit(s, to);
     int rc = do_in(t, to, m, partition, step, e);
     if (rc == 0 || m->what != WIRE_MEAN)
