@@ -211,6 +211,13 @@ void sim_break(struct sim *s, struct van *a, struct van *b)
     }
 }
 
+void sim_break_link(struct sim *s, struct van *v, van_link link)
+{
+    struct sim_end *end = links_find(&((struct sim_van *)v)->links, link);
+    if (end != NULL && !end->conn->broken && reserve(s, 2) == 0)
+        break_conn(s, end->conn);
+}
+
 static void put_message(struct sim *s, struct sim_end *from, struct parcel *p,
                         uint64_t time)
 {
@@ -441,8 +448,19 @@ static struct sim_van *happen(struct sim *s, const struct sim_event *e)
 static void tick(struct sim *s, struct sim_van *v)
 {
     uint64_t next = v->h.tick(v->h.ctx, s->now);
+    v->ticked = s->now;
     // At least 1 ns later, so that time advances whatever the handler returns.
-    s->tick_at[v->slot] = later(next, s->now + 1);
+    s->tick_at[v->slot] = later(next, s->now + later(v->round, 1));
+}
+
+// The van ticks after an event, or at the end of its round.
+static void tick_after(struct sim *s, struct sim_van *v)
+{
+    uint64_t at = v->ticked + v->round;
+    if (at <= s->now)
+        tick(s, v);
+    else if (at < s->tick_at[v->slot])
+        s->tick_at[v->slot] = at;
 }
 
 // Lets a van tick after a call of its handler: at once, or at the end of the round.

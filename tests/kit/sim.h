@@ -80,6 +80,10 @@ void sim_van_loses_none(struct van *v);
 // Makes all links of the van last: none breaks by itself from now on.
 void sim_van_breaks_none(struct van *v);
 
+// From now on the van ticks at most once in this time, as a loop that is busy: it gets several
+// messages between two ticks.
+void sim_van_rounds(struct van *v, uint64_t ns);
+
 // Separates two vans, or joins them again. While they are separated, no message passes
 // between them, but links stay open, and messages wait, including those that were in
 // flight.
@@ -90,6 +94,8 @@ void sim_part_one_way(struct sim *s, struct van *from, struct van *to);
 
 // Breaks all links between two vans; both ends are told.
 void sim_break(struct sim *s, struct van *a, struct van *b);
+// Breaks one link; both ends are told.
+void sim_break_link(struct sim *s, struct van *v, van_link link);
 
 // Silences a link for ever: it carries no more messages in either direction, and neither
 // end is notified, even if the other end closes it or crashes. Messages in flight still

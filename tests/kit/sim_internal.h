@@ -85,6 +85,8 @@ struct sim_van {
     double silences;
     bool loses_none;  // messages are lost only together with their link
     bool breaks_none; // its links do not break by themselves
+    // The least time between ticks, and the time of the last tick.
+    uint64_t round, ticked;
     uint32_t slot;
     // Bits by slot: the vans to which no message of this one gets.
     uint8_t apart[SIM_VANS_MAX / 8];

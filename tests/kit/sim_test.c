@@ -444,6 +444,41 @@ static void test_links_that_lose_none(void **state)
     close_pair(&p);
 }
 
+// A van ticks once after all messages of its round.
+static void test_rounds(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    run(p.s);
+    sim_van_rounds(p.b.v, 100 * MS);
+    send_n(&p.a, MESSAGES);
+    run(p.s); // this tick may come before some messages
+    uint64_t ticks = p.b.ticks;
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_int_equal(p.b.messages, 2 * MESSAGES);
+    assert_int_equal(p.b.ticks, ticks + 1);
+    close_pair(&p);
+}
+
+static void test_one_link_breaks(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    van_link first = p.a.link;
+    assert_int_not_equal(van_connect(p.a.v, "sim://b", 1000 * MS), 0);
+    run(p.s);
+    assert_int_not_equal(p.a.link, first);
+    sim_break_link(p.s, p.a.v, first);
+    run(p.s);
+    assert_int_equal(p.a.closed, 1);
+    assert_int_equal(p.b.closed, 1);
+    assert_int_not_equal(p.a.link, 0);
+    close_pair(&p);
+}
+
 // A stranger's links have a stranger's kind at both ends; other links do not.
 static void test_strangers(void **state)
 {
@@ -579,6 +614,8 @@ int main(void)
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_links_fall_silent),
         cmocka_unit_test(test_links_of_a_van_fall_silent),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_one_link_breaks),
         cmocka_unit_test(test_links_that_lose_none),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_partition_forgets_freed_vans),

@@ -118,6 +118,11 @@ void sim_van_breaks_none(struct van *v)
     of(v)->breaks_none = true;
 }
 
+void sim_van_rounds(struct van *v, uint64_t ns)
+{
+    of(v)->round = ns;
+}
+
 static void sim_van_trust(const struct van *v, van_link link, struct van_trust *ret)
 {
     const struct sim_end *end = end_of(v, link);

@@ -72,8 +72,10 @@ void chain_close(struct shard *s)
 
 void chain_drop_link(struct shard *s, van_link link)
 {
-    if (s->chain != NULL)
-        gate_drop_link(&s->chain->gate, link);
+    if (s->chain == NULL)
+        return;
+    gate_drop_link(&s->chain->gate, link);
+    outlets_drop_link(s, link);
 }
 
 // ---------------------------------------------------------------- the roster

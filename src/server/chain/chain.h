@@ -425,6 +425,9 @@ void inlets_send(struct shard *s);
 // Adds this shard's request to the node to a message with records for that node, if there is
 // one to make, which is then not sent alone.
 void inlets_join(struct shard *s, uint32_t node, struct msg_records *m);
+// A link that this node had opened is gone, or replaced. If the last request to the node went
+// with records on that link, the request may be lost. So it is repeated.
+void inlets_repeat(struct shard *s, uint32_t node);
 uint64_t inlets_tick(struct shard *s);
 void inlets_close(struct shard *s);
 void inlets_again(struct shard *s); // records that could not be applied are tried again
@@ -510,6 +513,7 @@ void outlets_take(struct shard *s);
 void outlets_send(struct shard *s);
 // Takes the node's request that came with its records.
 void outlets_joined(struct shard *s, uint32_t node, const struct msg_records *m);
+void outlets_drop_link(struct shard *s, van_link link);
 uint64_t outlets_tick(struct shard *s);
 // Returns the most bytes that are kept for a receiver before pushes wait for it.
 uint64_t outlets_most(const struct shard *s);

@@ -443,6 +443,13 @@ void inlets_send(struct shard *s)
         }
 }
 
+void inlets_repeat(struct shard *s, uint32_t node)
+{
+    struct chain_inlet *x = inlet_from(s, node);
+    if (x != NULL)
+        x->told = x->all = true;
+}
+
 uint64_t inlets_tick(struct shard *s)
 {
     uint64_t next = VAN_NEVER;

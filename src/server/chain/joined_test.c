@@ -110,6 +110,43 @@ static void test_links_break(void **state)
     replicas_close(x.w);
 }
 
+// Server 0 acknowledges records of server 1 with its own records, and the link breaks on which
+// these are under way. No push waits until a request is repeated.
+static void test_acks_are_lost(void **state)
+{
+    (void)state;
+    static const uint32_t zero[] = {0}, one[] = {3};
+    struct pair x;
+    const struct chain_place *p[2];
+    pair_open(&x);
+    for (int i = 0; i < 2; i++) {
+        p[i] = &x.s[i]->chain->of[WIRE_SPACE_SPARSE][1];
+        sim_van_rounds(x.w->servers[i].v, SECOND_NS / 2000);
+    }
+    for (int i = 0; i < 200; i++) {
+        const struct replicas_op *o = replicas_add_op(x.w, false, one, 1);
+        uint64_t begun = sim_now(x.w->sim);
+        uint64_t push_at = begun + replicas_draw(x.w, 40) * SECOND_NS / 10000;
+        bool broken = false;
+        while (!replicas_op_is_done(o)) {
+            bool under_way = p[0]->committed > p[1]->committed && !p[0]->acks;
+            if (!broken && under_way && x.to[0]->link == 0) {
+                sim_break_link(x.w->sim, x.w->servers[0].v, x.to[0]->asks);
+                broken = true;
+            }
+            if (sim_now(x.w->sim) >= push_at) {
+                replicas_add_op(x.w, false, zero, 1);
+                push_at = VAN_NEVER;
+            }
+            replicas_run(x.w, SECOND_NS / 50000);
+            assert_true(sim_now(x.w->sim) < begun + SECOND_NS);
+        }
+        REPLICAS_UNTIL(x.w, replicas_all_done(x.w));
+    }
+    replicas_check_sums(x.w);
+    replicas_close(x.w);
+}
+
 static void test_ignores_wrong_ones(void **state)
 {
     (void)state;
@@ -147,6 +184,7 @@ int main(void)
         cmocka_unit_test(test_goes_with_records),
         cmocka_unit_test(test_first_goes_alone),
         cmocka_unit_test(test_links_break),
+        cmocka_unit_test(test_acks_are_lost),
         cmocka_unit_test(test_ignores_wrong_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -294,8 +294,20 @@ enum outcome records_wanted_serve(struct shard *s, struct shard_request *q)
         shard_refuse(s, q, &e);
         return ANSWERED;
     }
+    // The end of the last link may not be known yet.
+    if (o->asks != 0 && o->asks != q->peer->link)
+        inlets_repeat(s, o->node);
     take_request(s, o, q->peer->link, q->id, m->at, m->used, &m->acks);
     return ANSWERED;
+}
+
+void outlets_drop_link(struct shard *s, van_link link)
+{
+    for (struct chain_outlet *o = s->chain->outlets; o != NULL; o = o->next)
+        if (o->asks == link) {
+            o->link = o->asks = 0;
+            inlets_repeat(s, o->node);
+        }
 }
 
 // If the request is wrong, the node repeats it alone, and then gets the error.
