@@ -171,7 +171,8 @@ void leave_after_load(struct shard *s)
     s->now = van_now(s->van);
     // The members after this one load one after the other.
     uint64_t members = member_roster(s->member)->replicas - 1;
-    c->loads_until = s->now + 2 * members * (s->now - begun);
+    uint64_t until = s->now + 2 * members * (s->now - begun);
+    c->loads_until = max_u64(c->loads_until, until);
     if (c->reads_since != 0)
         c->reads_since = s->now;
     for (struct chain_outlet *o = c->outlets; o != NULL; o = o->next)
