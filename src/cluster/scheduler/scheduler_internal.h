@@ -446,6 +446,8 @@ bool scheduler_can_drain(const struct scheduler *s, uint32_t process);
 int scheduler_drain(struct scheduler *s, uint32_t process, bool back);
 // Returns whether handlers of the servers' program hold state, so that nothing can move.
 bool scheduler_fixed(const struct scheduler *s);
+// Makes a new plan for the reason `why`, and does not forget which moves have failed.
+void scheduler_plan_again(struct scheduler *s, const char *why);
 // Makes a new plan in which the node `full`, which has no room, gets no more partitions.
 void scheduler_plan_around(struct scheduler *s, struct sched_node *full);
 // Makes a new plan in which this node is avoided (scheduler_chain_avoids).

@@ -158,6 +158,12 @@ int scheduler_plan(struct scheduler *s, bool even, const char *why)
     return plan(s);
 }
 
+void scheduler_plan_again(struct scheduler *s, const char *why)
+{
+    snprintf(s->moving.why, sizeof(s->moving.why), "%s", why);
+    (void)plan(s);
+}
+
 void scheduler_plan_around(struct scheduler *s, struct sched_node *full)
 {
     char name[ROSTER_NAME_MAX];

@@ -151,7 +151,7 @@ static void follow(struct scheduler *s, const struct unbacked *x)
              x->exists ? "has one replica" : "was dropped");
     s->changed = true;
     if (s->moving.wanted[0] != NULL)
-        (void)scheduler_plan(s, false, why);
+        scheduler_plan_again(s, why);
     if (x->exists)
         tell_drained(s, x);
 }

@@ -286,6 +286,28 @@ static void test_primary_reports_itself(void **state)
     world_close(&w);
 }
 
+// When a table is made or dropped, it is still known which servers are full, and which members
+// had to leave.
+static void test_failures_stay_known(void **state)
+{
+    (void)state;
+    chained_open(3, 2);
+    chained_add_server(true); // so there is a plan
+    chained_run(200 * SECONDS);
+    struct sched_node *n = scheduler_node_of(w.s, member_id(w.actors[0].m));
+    struct retry *r = &w.s->moving.retries[WIRE_SPACE_SPARSE][1];
+    n->full = true;
+    r->last_out = n->n.id;
+    r->outs = 2;
+    tell(&w.actors[0], 3, "lone", 0, true);
+    tell(&w.actors[0], 3, "", 1, false);
+    assert_int_equal(chained_roster()->n_unbacked, 0);
+    assert_true(n->full);
+    assert_int_equal(r->last_out, n->n.id);
+    assert_int_equal(r->outs, 2);
+    world_close(&w);
+}
+
 // The next scheduler knows the tables from the journal.
 static void test_journal(void **state)
 {
@@ -329,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_late_messages),
         cmocka_unit_test(test_primary_reports_itself),
+        cmocka_unit_test(test_failures_stay_known),
         cmocka_unit_test(test_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
