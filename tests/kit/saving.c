@@ -8,6 +8,7 @@
 #include "kit/files.h"
 #include "kit/test.h"
 #include "os/below.h"
+#include "store/cut_internal.h"
 
 const char saving_users[] = "name=users;accessor=ctr;dim=4;embedx-threshold=3;init=0.1;"
                             "base-threshold=0;delta-threshold=0";
@@ -92,6 +93,11 @@ void saving_finish(struct lone *w, struct saving *x)
     struct parcel *p = lone_expect(w, MSG_SAVED);
     add_files(x, &p->m.saved);
     parcel_unpin(p);
+}
+
+void saving_crowd(struct lone *w)
+{
+    loop_table(w)->store->cut->o.side_bytes = 1;
 }
 
 void saving_commit(struct saving *x)

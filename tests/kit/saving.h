@@ -36,6 +36,8 @@ void saving_end(struct lone *w, uint64_t save, bool committed);
 void saving_finish(struct lone *w, struct saving *x);
 void saving_commit(struct saving *x);
 void saving_load(struct lone *w, const char *path, bool clear);
+// Gives the copies of the rows of the loop's table so little room that they crowd it.
+void saving_crowd(struct lone *w);
 // Frees a save that was given up.
 void saving_forget(struct saving *x);
 

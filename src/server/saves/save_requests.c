@@ -104,6 +104,7 @@ static int run_fill(const struct shard *s, const struct msg_save *m, struct save
     r->mode = (enum save_mode)m->mode;
     r->level = m->level;
     r->marked = m->marked != 0;
+    // With replicas and without a mark, the client ends the day (tug_save).
     r->ends_day = m->mode == SAVE_DAY && (s->chain == NULL || r->marked);
     r->clock = m->clock;
     r->roster = m->roster;

@@ -13,6 +13,8 @@
 #include "kit/saving.h"
 #include "kit/test.h"
 #include "os/below.h"
+#include "server/background.h"
+#include "server/shard_internal.h"
 
 // The names of a loop's files contain its node number, but here all loops have the
 // number ME. So each loop writes into a directory of its own; the test then moves
@@ -404,6 +406,44 @@ static void test_clock(void **state)
     parcel_unpin(p);
     saving_forget(&x);
     lone_close(w);
+}
+
+// Begins a save of a busy loop, with a copy of a row, and returns how long requests are served
+// after its first slice.
+static uint64_t rest_of_a_save(bool crowded)
+{
+    struct lone *w = saving_open_loop(0, 1, saving_users);
+    push_all(&w, 1, 1);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, false, 0);
+    assert_true(cut_going(loop_table(w)->store));
+    push_all(&w, 1, 1);
+    w->shard->o.slice_ns = 0; // the slices take what the clock says
+    if (crowded)
+        saving_crowd(w);
+    assert_int_equal(cut_crowded(loop_table(w)->store), crowded);
+    w->shard->now = w->now;
+    w->shard->work_due = w->now;
+    background_tick(w->shard);
+    uint64_t rest = w->shard->rest_until - w->now;
+    assert_true(rest > 0);
+    saving_forget(&x);
+    lone_close(w);
+    return rest;
+}
+
+// A save gets a 65th of a busy loop's time, and a ninth while copies crowd their room.
+static void test_share(void **state)
+{
+    (void)state;
+    uint32_t of_65 = 0;
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(rest_of_a_save(false) % 65, 0);
+        uint64_t rest = rest_of_a_save(true);
+        assert_int_equal(rest % 9, 0);
+        of_65 += rest % 65 == 0; // by chance
+    }
+    assert_true(of_65 < 10);
 }
 
 static void test_refusals(void **state)
@@ -868,6 +908,7 @@ int main(void)
         cmocka_unit_test(test_copies_wait_for_their_target),
         cmocka_unit_test(test_save_behind_a_save),
         cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_share),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_end_without_memory),
