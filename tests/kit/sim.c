@@ -453,26 +453,17 @@ static void tick(struct sim *s, struct sim_van *v)
     s->tick_at[v->slot] = later(next, s->now + later(v->round, 1));
 }
 
-// The van ticks after an event, or at the end of its round.
+// Lets a van tick after a call of its handler: at once, or at the end of the round. Rounds have
+// the length that sim_van_rounds gave the van, or take up to o.round_max.
 static void tick_after(struct sim *s, struct sim_van *v)
 {
     uint64_t at = v->ticked + v->round;
+    if (v->round == 0 && s->o.round_max > 0)
+        at = s->now + 1 + random_below(s->o.seed, ROUNDS, s->rounds++, s->o.round_max);
     if (at <= s->now)
         tick(s, v);
-    else if (at < s->tick_at[v->slot])
-        s->tick_at[v->slot] = at;
-}
-
-// Lets a van tick after a call of its handler: at once, or at the end of the round.
-static void tick_after(struct sim *s, struct sim_van *v)
-{
-    if (s->o.round_max == 0) {
-        tick(s, v);
-        return;
-    }
-    uint64_t at = s->now + 1 +
-                  random_below(s->o.seed, ROUNDS, s->rounds++, s->o.round_max);
-    s->tick_at[v->slot] = clock_earlier(s->tick_at[v->slot], at);
+    else
+        s->tick_at[v->slot] = clock_earlier(s->tick_at[v->slot], at);
 }
 
 // Takes the next event and passes it on. Returns whether a handler was called.

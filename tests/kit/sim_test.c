@@ -445,7 +445,7 @@ static void test_links_that_lose_none(void **state)
 }
 
 // A van ticks once after all messages of its round.
-static void test_rounds(void **state)
+static void test_rounds_of_a_van(void **state)
 {
     (void)state;
     struct pair p;
@@ -614,7 +614,7 @@ int main(void)
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_links_fall_silent),
         cmocka_unit_test(test_links_of_a_van_fall_silent),
-        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_rounds_of_a_van),
         cmocka_unit_test(test_one_link_breaks),
         cmocka_unit_test(test_links_that_lose_none),
         cmocka_unit_test(test_strangers),
