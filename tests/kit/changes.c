@@ -434,10 +434,18 @@ void changes_act(struct changes *c)
     van_wake(c->stage->scheduler_van);
 }
 
+// Returns whether a server can leave: others may take its partitions, and one has room. A server
+// that had no room is asked again when servers come or go.
 static bool can_be_drained(const struct changes *c, const struct process *p)
 {
     const struct scheduler *s = c->stage->scheduler;
-    return scheduler_can_drain(s, (uint32_t)(p - s->processes));
+    bool has_room = false;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct sched_node *n = &s->nodes[i];
+        has_room |= n->used && n->n.alive && n->n.role == WIRE_SERVER && !n->full &&
+                    !s->processes[n->process].draining;
+    }
+    return has_room && scheduler_can_drain(s, (uint32_t)(p - s->processes));
 }
 
 // Returns the first server that still has to join or to leave, or that lacks the newest
