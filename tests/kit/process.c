@@ -91,6 +91,11 @@ void sim_process_close(struct sim_process *p)
     mem_free(p);
 }
 
+bool sim_process_is_lost(const struct sim_process *p)
+{
+    return atomic_load(&p->lost);
+}
+
 bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
                              const struct scheduler *s)
 {

@@ -276,8 +276,11 @@ void stage_kill_server(struct stage *s, uint32_t i, bool ghost)
 
 bool stage_is_ghost(struct stage *s, struct stage_server *x)
 {
-    if (x->ghost &&
-        sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
+    // A scheduler with a journal may die before its decision is durable, so the ghost must have
+    // heard of it.
+    if (x->ghost && (s->o->keeps ? sim_process_is_lost(x->process)
+                                 : sim_process_is_given_up(
+                                       x->process, shard_member(x->shard), s->scheduler)))
         x->ghost = false;
     else if (x->ghost && sim_now(s->sim) > x->wakes + LIVES_NS)
         x->ghost = x->dead = false;
