@@ -170,7 +170,7 @@ void scheduler_unbacked_serve(struct scheduler *s, struct sched_node *n, uint64_
     struct unbacked *x = get(s, m->table);
     if (x == NULL) // memory is out, and the sender repeats the message
         return;
-    // Of two tables with equal counts the first one stays: some loop may have it. Loops refuse
+    // If two tables have equal counts, the first one stays: some loop may have it. Loops refuse
     // the other one if it is in another space.
     bool is_new = m->exists ? m->drops >= x->drops && !(x->exists && m->drops == x->drops)
                             : m->drops > x->drops;

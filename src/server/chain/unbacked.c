@@ -8,8 +8,8 @@
 // makes it (MSG_UNBACKED), and makes it when its roster names the table. Each loop that has
 // answered thus has a roster that was made after the last change of a primary.
 //
-// The loop checks the table before it tells the scheduler, and makes it even if the request has
-// ended meanwhile. So a table that the scheduler knows is on some loop, and a client can drop it.
+// The loop checks the table before it tells the scheduler, and makes it even if the request ends
+// before that. So a table that the scheduler knows is on some loop, and a client can drop it.
 //
 // A loop tells the scheduler of a drop, too. Both messages say how often the number of the
 // table was dropped (chain.drops), so a late message about a former table has no effect.

@@ -335,7 +335,7 @@ static void test_refused_tables(void **state)
 }
 
 // The scheduler was told of a table whose client has gone. The table is made, so that it can be
-// dropped. Until then no other table gets its number.
+// dropped. No other table gets its number before the drop.
 static void test_client_goes(void **state)
 {
     (void)state;

@@ -55,8 +55,8 @@ void sync_restart(struct shard *s, struct shard_table *t);
 // the number of their next batch; if next is NULL, the number stays. After a failover an
 // operation that removes rows may be done here for promoted partitions only. If such a
 // partition has joined the common group, the open batches of the whole group are dropped.
-// That is allowed: workers have sent all parts of these batches before the operation was
-// answered, and the operation may drop such parts without replicas, too.
+// These drops are allowed: workers have sent all parts of these batches before the operation
+// was answered, and the operation may drop such parts without replicas, too.
 void sync_restart_in(struct shard *s, struct shard_table *t, const uint32_t *partitions,
                      uint32_t n, const uint64_t *next);
 
