@@ -111,7 +111,7 @@ struct store {
     struct accessor_scratch scratch;
     uint32_t n_parts;
     struct store_part *parts;
-    // If true, another store owns the partition, and this store has no rows of it. The owner
+    // For each partition, whether it belongs to another store, which has its rows. The owner
     // changes only when the partition moves (parcel.h). The array is short, so that a look
     // at all partitions of a push stays in the cache.
     bool *not_owned;

@@ -49,7 +49,7 @@ void sim_process_stop_reading(struct sim_process *p, struct sim *s, uint64_t unt
 void sim_process_close(
     struct sim_process *p); // NULL is fine; call it before its main van is freed
 
-// Returns whether the process has heard that the scheduler has declared it dead.
+// Returns whether the scheduler has told the process that it counts as dead.
 bool sim_process_is_lost(const struct sim_process *p);
 
 // Returns whether the scheduler has declared dead a process that the caller knows to be

@@ -18,7 +18,7 @@ struct changes {
     uint64_t pace; // longest time between two changes
     uint32_t most; // largest number of changes
     bool spares;   // no server dies while a replica may have to leave its chain
-    // Returns whether a server that the cluster does not need may die; NULL: it may.
+    // Returns whether a server that the cluster does not need may die. NULL if each may die.
     bool (*may_die)(void *world, uint32_t server);
     uint64_t draws;
     uint64_t made, joined, drained, died;

@@ -264,6 +264,26 @@ void replicas_send_table(struct replicas *w, uint32_t server)
     buf_free(&config);
 }
 
+void replicas_send_half(struct replicas *w, uint32_t server, uint64_t number,
+                        uint64_t clock, int half, uint32_t n, const uint64_t *keys,
+                        const float *values)
+{
+    struct msg_push m = {.table = REPLICAS_TABLE,
+                         .epoch = w->epoch,
+                         .session = REPLICAS_SESSION,
+                         .number = number,
+                         .n = n,
+                         .rate = 1,
+                         .pass = 1,
+                         .clock = clock,
+                         .micro = half == 0 ? 0 : SHARD_MICROS / 2,
+                         .micros = SHARD_MICROS / 2,
+                         .examples = 1,
+                         .keys = {keys, n * sizeof(*keys)},
+                         .values = {values, n * sizeof(*values)}};
+    van_send(w->worker, w->servers[server].s.link, MSG_PUSH, REPLICAS_OTHER, &m, NULL);
+}
+
 static void take_pulled(struct replicas *w, struct replicas_op *o, uint32_t mask,
                         const struct msg_pulled *m)
 {

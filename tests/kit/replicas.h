@@ -110,6 +110,11 @@ uint32_t replicas_id(uint32_t server); // node id
 // replicas_make_table to all that own a partition.
 void replicas_make_spec(struct replicas *w, enum config_mode mode, uint32_t width);
 void replicas_send_table(struct replicas *w, uint32_t server);
+// Sends the first or second half (0, 1) of a synchronous batch to a server: n keys, and one
+// value for each. `number` is that of the push.
+void replicas_send_half(struct replicas *w, uint32_t server, uint64_t number,
+                        uint64_t clock, int half, uint32_t n, const uint64_t *keys,
+                        const float *values);
 // Only primaries are to have the rows of the next table.
 void replicas_leave_out_backups(struct replicas *w);
 void replicas_make_table(struct replicas *w);

@@ -24,8 +24,8 @@ struct sim_options {
     // Probability, for each message, that its link falls silent: see sim_silence and
     // sim_mute.
     double silences;
-    // A van ticks so long after a message at most, as in a busy process, which gets several
-    // messages before it ticks; 0: it ticks after each message.
+    // The longest time between a message and the tick of its van, as in a busy process, which
+    // gets several messages before it ticks. If it is 0, a van ticks after each message.
     uint64_t round_max;
 };
 

@@ -276,8 +276,8 @@ void stage_kill_server(struct stage *s, uint32_t i, bool ghost)
 
 bool stage_is_ghost(struct stage *s, struct stage_server *x)
 {
-    // A scheduler with a journal may die before its decision is durable, so the ghost must have
-    // heard of it.
+    // A scheduler with a journal may die before its decision is durable. So the ghost counts as
+    // dead only when the scheduler has told it so.
     if (x->ghost && (s->o->keeps ? sim_process_is_lost(x->process)
                                  : sim_process_is_given_up(
                                        x->process, shard_member(x->shard), s->scheduler)))

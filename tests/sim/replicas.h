@@ -47,10 +47,10 @@ struct worker {
     struct op ops[MAX_OPS];
 };
 
-// The life of the unbacked table. Workers use it while it is THERE. It is GOING while it is
-// dropped, and until the scheduler knows that.
+// The life of the unbacked table. Workers use it in the state MADE. In the state GOING it is
+// being dropped, or was dropped and the scheduler does not know it yet.
 struct unbacked_life {
-    enum { ABSENT, MAKING, THERE, GOING } state;
+    enum { ABSENT, MAKING, MADE, GOING } state;
     uint64_t draws, next;        // next: time of the next drop, or when it is made again
     uint32_t drops_left, number; // number: how often it was made
     client_ts drop;

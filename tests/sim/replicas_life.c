@@ -36,14 +36,14 @@ bool life_may_die(void *ctx, uint32_t server)
     // A scheduler that comes back may have forgotten that the table was dropped.
     if (l->state == ABSENT && (l->number == 0 || !w->stage.o->keeps))
         return true;
-    return l->state == THERE && !changes_owns(&w->changes, server);
+    return l->state == MADE && !changes_owns(&w->changes, server);
 }
 
 // The other workers make the unbacked table when worker 0 has made it.
 void life_let_know(struct worker *k)
 {
     struct unbacked_life *l = &k->world->life;
-    if (l->state != THERE || k->knows == l->number)
+    if (l->state != MADE || k->knows == l->number)
         return;
     if (k->making[UNBACKED] == 0 && l->next > sim_now(k->world->stage.sim))
         world_make_table(k, UNBACKED);
@@ -54,7 +54,7 @@ void life_let_know(struct worker *k)
 // Returns whether workers may begin requests about the unbacked table.
 bool life_in_use(const struct world *w)
 {
-    return w->life.state == THERE && sim_now(w->stage.sim) < w->life.next;
+    return w->life.state == MADE && sim_now(w->stage.sim) < w->life.next;
 }
 
 // Returns whether a worker, perhaps a dead one, has a request about the unbacked table.
@@ -83,7 +83,7 @@ static void end_making(struct world *w)
 {
     struct unbacked_life *l = &w->life;
     uint64_t now = sim_now(w->stage.sim);
-    l->state = THERE;
+    l->state = MADE;
     w->workers[0].knows = ++l->number;
     l->next = l->drops_left > 0 ? now + SECOND + draw(w, 4 * SECOND) : VAN_NEVER;
 }
@@ -130,7 +130,7 @@ void life_let(struct world *w)
         if (stage_is_over(&k->c, &k->making[UNBACKED], "making the unbacked table"))
             end_making(w);
         return;
-    case THERE:
+    case MADE:
         if (due && !is_unbacked_used(w))
             begin_drop(w);
         return;
@@ -142,13 +142,13 @@ void life_let(struct world *w)
     }
 }
 
-// Kills a server that leads partitions, although its rows of the unbacked table are lost then.
+// Kills a server that leads partitions. The rows of the unbacked table on it are lost.
 void life_kill_primary(struct world *w)
 {
     struct unbacked_life *l = &w->life;
     struct stage *s = &w->stage;
     uint32_t i = 0;
-    if (l->state != THERE || l->killed || sim_now(s->sim) < l->kills_at)
+    if (l->state != MADE || l->killed || sim_now(s->sim) < l->kills_at)
         return;
     while (i < s->n_servers &&
            !(stage_is_there(&s->servers[i]) && changes_owns(&w->changes, i) &&

@@ -134,7 +134,7 @@ static int open_saver(struct world *w, struct err *e)
 static void let_save(struct world *w, bool made)
 {
     struct err e;
-    made &= w->saves_of == SUMS || w->life.state == THERE;
+    made &= w->saves_of == SUMS || w->life.state == MADE;
     if (w->saver != NULL && !stage_is_down(&w->stage) &&
         sim_saver_step(w->saver, w->stage.scheduler, made, &e) != 0)
         stage_failed(&w->stage, "%s", e.text);
@@ -487,10 +487,10 @@ static void act(void *ctx)
     if (made)
         changes_act(&w->changes);
     let_save(w, made);
-    if (w->workers[0].made && (w->saves_of == SUMS || w->life.state == THERE))
+    if (w->workers[0].made && (w->saves_of == SUMS || w->life.state == MADE))
         days_let(&w->days);
     count_promotions(w);
-    w->life.watched = w->life.state == THERE;
+    w->life.watched = w->life.state == MADE;
     life_kill_primary(w);
     cut_somebody(w);
     partings_act(&w->partings, has_finished_all(w));

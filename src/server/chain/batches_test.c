@@ -29,20 +29,7 @@ static void send_values(struct replicas *w, uint32_t server, uint64_t number,
     uint64_t keys[REPLICAS_PUSH_KEYS];
     for (uint32_t i = 0; i < n; i++)
         keys[i] = w->keys[some[i]];
-    struct msg_push m = {.table = REPLICAS_TABLE,
-                         .epoch = w->epoch,
-                         .session = REPLICAS_SESSION,
-                         .number = number,
-                         .n = n,
-                         .rate = 1,
-                         .pass = 1,
-                         .clock = clock,
-                         .micro = half == 0 ? 0 : SHARD_MICROS / 2,
-                         .micros = SHARD_MICROS / 2,
-                         .examples = 1,
-                         .keys = {keys, n * sizeof(*keys)},
-                         .values = {values, n * sizeof(*values)}};
-    van_send(w->worker, w->servers[server].s.link, MSG_PUSH, REPLICAS_OTHER, &m, NULL);
+    replicas_send_half(w, server, number, clock, half, n, keys, values);
 }
 
 // Does the same; the value of each key is `value`.

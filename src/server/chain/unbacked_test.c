@@ -136,20 +136,7 @@ static void send_half(struct replicas *w, uint64_t number, int half)
                 values[n] = 1;
                 keys[n++] = w->keys[some[k]];
             }
-        struct msg_push m = {.table = REPLICAS_TABLE,
-                             .epoch = w->epoch,
-                             .session = REPLICAS_SESSION,
-                             .number = number,
-                             .n = n,
-                             .rate = 1,
-                             .pass = 1,
-                             .clock = number / 2,
-                             .micro = half == 0 ? 0 : SHARD_MICROS / 2,
-                             .micros = SHARD_MICROS / 2,
-                             .examples = 1,
-                             .keys = {keys, n * sizeof(*keys)},
-                             .values = {values, n * sizeof(*values)}};
-        van_send(w->worker, w->servers[i].s.link, MSG_PUSH, REPLICAS_OTHER, &m, NULL);
+        replicas_send_half(w, i, number, number / 2, half, n, keys, values);
     }
 }
 
